@@ -25,4 +25,8 @@ const (
 	PageLevels = 4
 	// MaxObjectBytes bounds what a reader accepts as one object: far above any segment or page written here.
 	MaxObjectBytes = 256 << 20
+	// MaxKeyBytes bounds an object key (S3 allows 1024, and a bucket may be shared under a prefix).
+	MaxKeyBytes = 1000
+	// MaxKeyPartBytes bounds what stands between two slashes of a key: file systems and MinIO allow 255.
+	MaxKeyPartBytes = 200
 )
