@@ -1,0 +1,80 @@
+// Package coordinator is the commit protocol: heads and their pure transitions, and what is built on them to append
+// to, read and follow streams. README.md tells the life of an append and of a read.
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tailrace-streams/tailrace/segments"
+)
+
+// StreamRef names one incarnation of a stream.
+type StreamRef struct {
+	Basin  segments.BasinID
+	Stream segments.StreamID
+}
+
+// Batch is what a client appends: all of its records or none.
+type Batch struct {
+	// Records are owned by the coordinator from the call on. segments.ValidateBatch has passed on them.
+	Records []segments.Record
+	// Token is the fencing token the batch presents; nil presents none, which is not the empty token.
+	Token *string
+	// Match is the sequence number that the first record must get.
+	Match *uint64
+}
+
+// Ack says where a batch went. Start is the position of its first record; End the sequence number after its last
+// one, with the last one's timestamp; Tail the durable tail at the time of the acknowledgement.
+type Ack struct {
+	Start, End, Tail Position
+}
+
+// The errors of appends and reads. Unless a failure is Indefinite, it is definite: nothing was appended, and nothing
+// of it will be.
+var (
+	// ErrStreamNotFound: no head, or a tombstone. The caller resolves the name again, strongly, before it believes it.
+	ErrStreamNotFound = errors.New("stream not found")
+	// ErrStreamDeleting: the stream's deletion is pending.
+	ErrStreamDeleting = errors.New("stream is being deleted")
+	// ErrTimestampRequired: a record lacks the timestamp that the stream's config requires.
+	ErrTimestampRequired = errors.New("the stream requires a timestamp on every record")
+	// ErrOverloaded: the bound on bytes in flight is reached, or the store sheds load. Try again shortly.
+	ErrOverloaded = errors.New("overloaded")
+	// ErrDraining: the process is shutting down. Try again elsewhere.
+	ErrDraining = errors.New("draining")
+	// ErrUnavailable: a store was out of reach before anything was sent. Try again.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrPoisoned: an earlier batch of the same session failed.
+	ErrPoisoned = errors.New("an earlier batch of the session failed")
+	// ErrStorage: stored data is missing or damaged.
+	ErrStorage = errors.New("stored data is missing or damaged")
+	// ErrStreamGone: the stream was deleted under a follower.
+	ErrStreamGone = errors.New("the stream went away under a follower")
+)
+
+// FencingMismatch refuses a batch: another token is installed.
+type FencingMismatch struct{ Installed string }
+
+func (e *FencingMismatch) Error() string { return "another fencing token is installed" }
+
+// MatchMismatch refuses a batch: its first record would have got Next.
+type MatchMismatch struct{ Next uint64 }
+
+func (e *MatchMismatch) Error() string {
+	return fmt.Sprintf("the next sequence number is %d", e.Next)
+}
+
+// OutOfRange refuses a read that starts at or beyond the tail and may not follow.
+type OutOfRange struct{ Tail Position }
+
+func (e *OutOfRange) Error() string {
+	return fmt.Sprintf("the read starts beyond the tail %d", e.Tail.SeqNum)
+}
+
+// Indefinite wraps the reason why it is not known whether a batch was applied: it may be in the stream, now or later.
+type Indefinite struct{ Err error }
+
+func (e *Indefinite) Error() string { return "it is not known whether the batch was appended: " + e.Err.Error() }
+func (e *Indefinite) Unwrap() error { return e.Err }
