@@ -76,5 +76,7 @@ func (e *OutOfRange) Error() string {
 // Indefinite wraps the reason why it is not known whether a batch was applied: it may be in the stream, now or later.
 type Indefinite struct{ Err error }
 
-func (e *Indefinite) Error() string { return "it is not known whether the batch was appended: " + e.Err.Error() }
+func (e *Indefinite) Error() string {
+	return "it is not known whether the batch was appended: " + e.Err.Error()
+}
 func (e *Indefinite) Unwrap() error { return e.Err }
