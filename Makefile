@@ -1,0 +1,23 @@
+# What people run. The scripts behind it are in tools/; each says at its top what it does.
+.PHONY: help run build test e2e lint generate
+
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+run: ## serve on the embedded store, with data in ./tailrace-data (ARGS="--memory" for flags)
+	go run ./cmd/tailrace serve $(ARGS)
+
+build: ## bin/tailrace
+	go build -trimpath -o bin/tailrace ./cmd/tailrace
+
+test: ## everything: lint, generated files, race-checked tests, end-to-end suites; names what it left out
+	tools/test
+
+e2e: ## only the end-to-end suites, against a fresh build
+	tools/test build e2e
+
+lint: ## gofmt, vet, staticcheck, module checks
+	tools/lint
+
+generate: ## write the generated files anew
+	go generate ./...
