@@ -1,0 +1,255 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// load parses a command line and loads; file, if not empty, is what --config names.
+func load(t *testing.T, file string, environ []string, args ...string) (Config, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(flags)
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "tailrace.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	if err := flags.Parse(args); err != nil {
+		t.Fatalf("parse flags: %v", err)
+	}
+	return Load(flags, environ)
+}
+
+func faultsOf(t *testing.T, err error) []string {
+	t.Helper()
+	var faults Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("load: %v, want faults", err)
+	}
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.Setting)
+		if f.Problem == "" || f.Remedy == "" || f.Origin == "" {
+			t.Errorf("fault %+v does not say what is wrong, where, and what to do", f)
+		}
+		if !strings.Contains(err.Error(), f.String()) {
+			t.Errorf("error %q leaves out %q", err, f)
+		}
+	}
+	return names
+}
+
+func TestLoadWithNothingGivesDefaults(t *testing.T) {
+	t.Parallel()
+	want := Config{
+		Listen: "127.0.0.1:8080", Data: "./tailrace-data", TrimDelay: 10 * time.Second,
+		InflightBytes: 128 << 20, CacheBytes: 64 << 20, ShutdownTimeout: 20 * time.Second,
+		LogLevel: LogInfo, LogFormat: LogAuto,
+	}
+	for name, flags := range map[string]*pflag.FlagSet{"flags": pflag.NewFlagSet("", pflag.ContinueOnError), "none": nil} {
+		if flags != nil {
+			AddFlags(flags)
+		}
+		got, err := Load(flags, nil)
+		if err != nil {
+			t.Fatalf("%s: load: %v", name, err)
+		}
+		if got != want {
+			t.Errorf("%s: config is %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// Each source sets one setting alone and all settings that the later ones set too.
+func TestLoadPrefersFlagsThenEnvironmentThenFile(t *testing.T) {
+	t.Parallel()
+	got, err := load(t, "log-level: trace\ntrim-delay: 1s\ncache-bytes: 1MiB\nlisten: localhost:1\n",
+		[]string{"TAILRACE_TRIM_DELAY=2s", "TAILRACE_CACHE_BYTES=2MiB", "TAILRACE_LISTEN=localhost:2"},
+		"--cache-bytes=3MiB", "--listen", "localhost:3")
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if got.LogLevel != LogTrace || got.TrimDelay != 2*time.Second || got.CacheBytes != 3<<20 || got.Listen != "localhost:3" {
+		t.Errorf("config is %+v, want file, environment, flag, flag to have won", got)
+	}
+}
+
+// Every setting has to be reachable from every source, under the name that the manual states.
+func TestEverySettingFromEverySource(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{
+		"listen": "localhost:9", "insecure-no-auth": "true", "data": "/elsewhere", "memory": "true",
+		"trim-delay": "7s", "inflight-bytes": "9MiB", "cache-bytes": "5MiB", "shutdown-timeout": "3s",
+		"log-level": "error", "log-format": "json",
+	}
+	for _, s := range settings {
+		value, known := values[s.name]
+		if !known || value == s.def {
+			t.Errorf("%s has no value of its own in this test", s.name)
+			continue
+		}
+		var want Config
+		for _, other := range settings {
+			if err := other.set(&want, other.def); err != nil {
+				t.Fatalf("default of %s: %v", other.name, err)
+			}
+		}
+		if err := s.set(&want, value); err != nil {
+			t.Fatalf("value of %s: %v", s.name, err)
+		}
+		for source, load := range map[string]func() (Config, error){
+			"flag":        func() (Config, error) { return load(t, "", nil, "--"+s.name+"="+value) },
+			"environment": func() (Config, error) { return load(t, "", []string{s.variable + "=" + value}) },
+			"file":        func() (Config, error) { return load(t, s.name+": "+value, nil) },
+		} {
+			if got, err := load(); err != nil || got != want {
+				t.Errorf("%s from %s: %+v, %v, want %+v", s.name, source, got, err, want)
+			}
+		}
+	}
+}
+
+func TestLoadReportsEveryFaultAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, "trim_delay: 3s\nlog-level: loud\nshutdown-timeout: 0s\ncache-bytes:\n",
+		[]string{"TAILRACE_INFLIGHT_BYTES=lots"},
+		"--listen=nowhere", "--memory=perhaps", "--trim-delay=12")
+	got := faultsOf(t, err)
+	want := []string{
+		"trim_delay", "listen", "memory", "trim-delay", "inflight-bytes", "cache-bytes", "shutdown-timeout", "log-level",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("faults are in %v, want %v", got, want)
+	}
+	for _, part := range []string{
+		"the configuration has 8 faults", `trim_delay = "3s" (file `, "write trim-delay", "environment TAILRACE_INFLIGHT_BYTES",
+		`(--trim-delay) is not valid; write a number with a unit`,
+	} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error\n%v\nlacks %q", err, part)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file string
+		environ    []string
+		args       []string
+		want       string // the setting at fault, or none
+	}{
+		{name: "all interfaces", args: []string{"--listen=0.0.0.0:1"}, want: "listen"},
+		{name: "all interfaces without a host", args: []string{"--listen=:1"}, want: "listen"},
+		{name: "all interfaces, wanted", args: []string{"--listen=:1", "--insecure-no-auth"}},
+		{name: "another host", environ: []string{"TAILRACE_LISTEN=example.com:80"}, want: "listen"},
+		{name: "IPv6 all", file: `listen: "[::]:1"`, want: "listen"},
+		{name: "IPv6 loopback", file: `listen: "[::1]:1"`},
+		{name: "IPv4 in IPv6 loopback", args: []string{"--listen=[::ffff:127.0.0.1]:1"}},
+		{name: "any loopback address", args: []string{"--listen=127.9.9.9:1"}},
+		{name: "a port out of range", args: []string{"--listen=127.0.0.1:65536"}, want: "listen"},
+		{name: "a port by name", args: []string{"--listen=127.0.0.1:http"}, want: "listen"},
+		{name: "no port", args: []string{"--listen=127.0.0.1"}, want: "listen"},
+		{name: "memory and data", args: []string{"--memory"}, environ: []string{"TAILRACE_DATA=/x"}, want: "data"},
+		{name: "memory alone", args: []string{"--memory"}},
+		{name: "data and no memory", args: []string{"--memory=false", "--data=/x"}},
+		{name: "no data folder", args: []string{"--data="}, want: "data"},
+		{name: "an empty variable", environ: []string{"TAILRACE_DATA="}},
+		{name: "negative delay", args: []string{"--trim-delay=-1s"}, want: "trim-delay"},
+		{name: "no delay", args: []string{"--trim-delay=0s"}},
+		{name: "a delay of days", args: []string{"--trim-delay=25h"}, want: "trim-delay"},
+		{name: "little in flight", args: []string{"--inflight-bytes=1MiB"}, want: "inflight-bytes"},
+		{name: "a tiny cache", args: []string{"--cache-bytes=0"}, want: "cache-bytes"},
+		{name: "an endless stop", args: []string{"--shutdown-timeout=1h"}, want: "shutdown-timeout"},
+		{name: "an unknown key", file: "lisen: x", want: "lisen"},
+		{name: "a nested key", file: "listen:\n  host: x", want: "listen.host"},
+		{name: "a list", file: "listen: [127.0.0.1:80]", want: "listen"},
+		{name: "an empty map", file: "listen: {}", want: "listen"},
+		{name: "a key twice", file: "memory: true\nmemory: false", want: "config"},
+		{name: "a file that is no map", file: "- a", want: "config"},
+		{name: "a file that is no YAML", file: "a: [", want: "config"},
+		{name: "a file of comments", file: "# nothing\n"},
+		{name: "no such file", args: []string{"--config=/does/not/exist"}, want: "config"},
+		{name: "no such file by variable", environ: []string{"TAILRACE_CONFIG=/does/not/exist"}, want: "config"},
+		{name: "variables that are none of ours", environ: []string{"TAILRACE_BIN=x", "TAILRACE_trim_delay=x", "TRIM_DELAY=x", "TAILRACE_MEMORY"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(t, test.file, test.environ, test.args...)
+			if test.want == "" {
+				if err != nil {
+					t.Errorf("load: %v, want no fault", err)
+				}
+				return
+			}
+			if got := faultsOf(t, err); !slices.Equal(got, []string{test.want}) {
+				t.Errorf("faults are in %v, want in %s alone", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSettingsAreWellFormed(t *testing.T) {
+	t.Parallel()
+	for _, s := range settings {
+		if s.name == "" || s.name != strings.ToLower(s.name) || strings.ContainsAny(s.name, "_. ") {
+			t.Errorf("field %s has the setting name %q", s.field, s.name)
+		}
+		if s.name == FileFlag {
+			t.Errorf("field %s takes the name of the file flag", s.field)
+		}
+		if s.kind.Kind() != reflect.String && s.form() == "text" {
+			t.Errorf("field %s is a %s, which has no form", s.field, s.kind)
+		}
+	}
+}
+
+func TestSizeText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Size{
+		"0": 0, "1": 1, "1023": 1023, "1KiB": 1 << 10, "3 MiB": 3 << 20, "2GiB": 2 << 30, "8388607TiB": 8388607 << 40,
+		"9223372036854775807": 1<<63 - 1,
+	} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("size %q is %d, %v, want %d", text, got, err, want)
+		}
+		if again, err := ParseSize(got.String()); err != nil || again != want {
+			t.Errorf("size %d is written %q, read as %d, %v", got, got, again, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.5MiB", "1MB", "MiB", "1mib", "8388608TiB", "9223372036854775808", "0x10", "1_0", "1  KiB"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("size %q is %d, want an error", text, got)
+		}
+	}
+}
+
+func FuzzLoadFile(f *testing.F) {
+	f.Add([]byte("listen: 127.0.0.1:1\ntrim-delay: 1s\n"))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("memory: !!binary 00\n1: 2\n? [x]\n: y"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(nil, []string{FileVariable + "=" + path})
+		var faults Faults
+		if err != nil && !errors.As(err, &faults) {
+			t.Errorf("load: %v, want faults or nothing", err)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// The bounds that the comments of Config state.
+const (
+	minInflight        = Size(8 << 20) // a quarter of it, one stream's share, holds the largest batch and the next one
+	minCache           = Size(1 << 20)
+	maxTrimDelay       = 24 * time.Hour
+	minShutdownTimeout = time.Second
+	maxShutdownTimeout = 10 * time.Minute
+)
+
+// validate returns every rule that c breaks. origins says which settings were given and by what.
+func validate(c Config, origins map[string]string) Faults {
+	v := &validator{origins: origins}
+	v.listen(c)
+	v.data(c)
+	if c.TrimDelay < 0 || c.TrimDelay > maxTrimDelay {
+		v.fault("trim-delay", c.TrimDelay, "is out of range", fmt.Sprintf("choose from 0s to %s", maxTrimDelay))
+	}
+	if c.InflightBytes < minInflight {
+		v.fault("inflight-bytes", c.InflightBytes, "is too small", fmt.Sprintf("choose at least %s", minInflight))
+	}
+	if c.CacheBytes < minCache {
+		v.fault("cache-bytes", c.CacheBytes, "is too small", fmt.Sprintf("choose at least %s", minCache))
+	}
+	if c.ShutdownTimeout < minShutdownTimeout || c.ShutdownTimeout > maxShutdownTimeout {
+		v.fault("shutdown-timeout", c.ShutdownTimeout, "is out of range",
+			fmt.Sprintf("choose from %s to %s", minShutdownTimeout, maxShutdownTimeout))
+	}
+	return v.faults
+}
+
+type validator struct {
+	origins map[string]string
+	faults  Faults
+}
+
+func (v *validator) fault(name string, value any, problem, remedy string) {
+	origin, given := v.origins[name]
+	if !given {
+		origin = "default"
+	}
+	v.faults = append(v.faults, Fault{
+		Setting: name, Value: fmt.Sprint(value), Origin: origin, Problem: problem, Remedy: remedy,
+	})
+}
+
+// listen refuses what is no address, and an open door that nobody asked for.
+func (v *validator) listen(c Config) {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		v.fault("listen", c.Listen, "is not an address", "write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
+		return
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		v.fault("listen", c.Listen, "has no valid port", "write a port from 0 to 65535 after the last colon")
+		return
+	}
+	if !loopback(host) && !c.InsecureNoAuth {
+		v.fault("listen", c.Listen, "can be reached from other machines, and there is no authentication",
+			"listen on 127.0.0.1, or set insecure-no-auth to let everybody in")
+	}
+}
+
+// loopback reports whether a host is this machine alone. A name other than localhost is not looked up: what it means
+// may differ by the time the socket is opened.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+func (v *validator) data(c Config) {
+	_, given := v.origins["data"]
+	switch {
+	case c.Memory && given:
+		v.fault("data", c.Data, "contradicts memory, which keeps nothing", "set one of the two")
+	case c.Data == "":
+		v.fault("data", c.Data, "is empty", "name a folder")
+	}
+}
