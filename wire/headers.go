@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Headers of S2. Never log HeaderEncryptionKey, nor Authorization.
+const (
+	HeaderBasin           = "S2-Basin"
+	HeaderFormat          = "S2-Format"
+	HeaderRequestToken    = "S2-Request-Token"
+	HeaderEncryptionKey   = "S2-Encryption-Key"
+	HeaderProvisionResult = "S2-Provision-Result"
+	HeaderLastEventID     = "Last-Event-ID"
+	HeaderRetryAfterMs    = "Retry-After-Ms"
+)
+
+// Headers of Tailrace. Clients that do not know them lose nothing that S2 promises.
+const (
+	// HeaderApplied is on every error: an Applied.
+	HeaderApplied = "Tailrace-Applied"
+	// HeaderTail gives the tail with a missed match_seq_num; see FormatTail.
+	HeaderTail = "Tailrace-Tail"
+	// HeaderRevision names the state that a write made, or that an answer reflects.
+	HeaderRevision = "Tailrace-Revision"
+	// HeaderConflicts asks an append session with ConflictsPerBatch to survive a missed match_seq_num.
+	HeaderConflicts = "Tailrace-Conflicts"
+	// HeaderFencingToken carries a fencing token where there is no body for it.
+	HeaderFencingToken = "Tailrace-Fencing-Token"
+	// HeaderConsistency allows with ConsistencyEventual an answer from a cache.
+	HeaderConsistency = "Tailrace-Consistency"
+	// HeaderMinRevision demands that the answer reflect a revision; also the query parameter min_revision.
+	HeaderMinRevision = "Tailrace-Min-Revision"
+	// HeaderRevisionTimeoutMs says how long to wait for it.
+	HeaderRevisionTimeoutMs = "Tailrace-Revision-Timeout-Ms"
+)
+
+// Values of Tailrace's headers.
+const (
+	ConflictsPerBatch   = "per-batch"
+	ConsistencyEventual = "eventual"
+	ConsistencyStrong   = "strong"
+)
+
+// header gives a header's value, trimmed, and whether it is there: an empty value is not an absent one.
+func header(h http.Header, name string) (value string, ok bool) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
+}
+
+// BasinOf reads the header s2-basin, which must be there: `bad_header`.
+func BasinOf(h http.Header) (string, error) {
+	name, ok := header(h, HeaderBasin)
+	if !ok {
+		return "", Errorf(CodeBadHeader, "missing header s2-basin")
+	}
+	return name, CheckBasinName(name, CodeBadHeader)
+}
+
+// FormatOf reads the header s2-format; without it the format is raw.
+func FormatOf(h http.Header) (Format, error) {
+	value, ok := header(h, HeaderFormat)
+	if !ok {
+		return FormatRaw, nil
+	}
+	return ParseFormat(value)
+}
+
+// ParseFormat reads a format's name or its alias.
+func ParseFormat(name string) (Format, error) {
+	switch name {
+	case "raw", "json":
+		return FormatRaw, nil
+	case "base64", "json-binsafe":
+		return FormatBase64, nil
+	}
+	return FormatRaw, Errorf(CodeBadHeader, "s2-format is raw or base64")
+}
+
+// RequestTokenOf reads the header s2-request-token; the token is nil without it.
+func RequestTokenOf(h http.Header) (*string, error) {
+	token, ok := header(h, HeaderRequestToken)
+	if !ok {
+		return nil, nil
+	}
+	if len(token) > RequestTokenMax {
+		return nil, Errorf(CodeBadHeader, "s2-request-token has at most %d bytes", RequestTokenMax)
+	}
+	return &token, nil
+}
+
+// EncryptionKeyOf reads the header s2-encryption-key, empty if it is not there. Its length is checked on every stream;
+// whether it is a key, only on an encrypted one.
+func EncryptionKeyOf(h http.Header) (string, error) {
+	key, ok := header(h, HeaderEncryptionKey)
+	if ok && (key == "" || len(key) > EncryptionKeyMax) {
+		return "", Errorf(CodeBadHeader, "s2-encryption-key has 1 to %d characters", EncryptionKeyMax)
+	}
+	return key, nil
+}
+
+// ConflictsOf reports whether an append session asks to survive a missed match_seq_num.
+func ConflictsOf(h http.Header) (perBatch bool, err error) {
+	switch value, ok := header(h, HeaderConflicts); {
+	case !ok:
+		return false, nil
+	case value == ConflictsPerBatch:
+		return true, nil
+	}
+	return false, Errorf(CodeBadHeader, "%s is %s", HeaderConflicts, ConflictsPerBatch)
+}
+
+// FormatTail writes a position for the header Tailrace-Tail: the sequence number and the timestamp, with a comma.
+func FormatTail(p StreamPosition) string {
+	return strconv.FormatUint(p.SeqNum, 10) + "," + strconv.FormatUint(p.Timestamp, 10)
+}
+
+// ParseTail reads what FormatTail writes.
+func ParseTail(text string) (StreamPosition, error) {
+	seq, timestamp, ok := strings.Cut(text, ",")
+	s, errSeq := parseU64(strings.TrimSpace(seq))
+	t, errTime := parseU64(strings.TrimSpace(timestamp))
+	if !ok || errSeq != nil || errTime != nil {
+		return StreamPosition{}, Errorf(CodeBadHeader, "%s is a sequence number and a timestamp", HeaderTail)
+	}
+	return StreamPosition{SeqNum: s, Timestamp: t}, nil
+}
+
+// RevisionOptions is what a read says about revisions.
+type RevisionOptions struct {
+	// Eventual allows an answer from a cache.
+	Eventual bool
+	// Min is the revision that the answer must reflect; empty for none.
+	Min string
+	// Timeout is how long to wait for it; 0 tries once.
+	Timeout time.Duration
+}
+
+// RevisionOptionsOf reads the three headers, with minQuery (the query parameter min_revision) where the header
+// Tailrace-Min-Revision is missing. A timeout beyond the maximum is cut to it.
+func RevisionOptionsOf(h http.Header, minQuery string) (RevisionOptions, error) {
+	o := RevisionOptions{Min: minQuery, Timeout: RevisionTimeoutDefault}
+	switch value, ok := header(h, HeaderConsistency); {
+	case !ok, value == ConsistencyStrong:
+	case value == ConsistencyEventual:
+		o.Eventual = true
+	default:
+		return o, Errorf(CodeBadHeader, "%s is %s or %s", HeaderConsistency, ConsistencyStrong, ConsistencyEventual)
+	}
+	if value, ok := header(h, HeaderMinRevision); ok {
+		o.Min = value
+	}
+	if value, ok := header(h, HeaderRevisionTimeoutMs); ok {
+		ms, err := parseU64(value)
+		if err != nil {
+			return o, Errorf(CodeBadHeader, "%s is a number of milliseconds", HeaderRevisionTimeoutMs)
+		}
+		o.Timeout = time.Duration(min(ms, uint64(RevisionTimeoutMax/time.Millisecond))) * time.Millisecond
+	}
+	return o, nil
+}
