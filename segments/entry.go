@@ -52,8 +52,28 @@ type Row struct {
 // End is the sequence number after the row's last record.
 func (r *Row) End() uint64 { return r.Start + r.N }
 
-// Page is an immutable node of older entries. Level 0 lists entries, level k pages of level k-1.
+// EntryRow folds one entry into the row it gets behind records that end at start with the effective time timeBefore.
+// The values of every row of level 0 are these.
+func EntryRow(start, timeBefore uint64, e *Entry) Row {
+	r := Row{
+		Start: start, N: uint64(e.N),
+		TimeBefore: timeBefore, TimeAfter: max(timeBefore, e.MaxTime),
+		ArrivalMin: e.Arrival, ArrivalMax: e.Arrival,
+		Bytes: e.Bytes,
+		IDs:   LabelRange{}.Add(e.ID.Label()),
+		Entry: e,
+	}
+	if !e.Inline() {
+		r.Objects = LabelRange{}.Add(e.Object.Label())
+	}
+	return r
+}
+
+// Page is an immutable node of older entries. Level 0 lists entries, level k pages of level k-1. Once encoded, or got
+// from a Reader, it is shared and nobody changes it.
 type Page struct {
+	// ID is the id the page is stored under; it is in the stored bytes, so that a misplaced page is found out.
+	ID     ObjectID
 	Basin  BasinID
 	Stream StreamID
 	Level  uint8

@@ -62,11 +62,17 @@ func NewObjectID(label Label) ObjectID {
 	if label > MaxLabel {
 		panic("segments: label out of range")
 	}
+	id := objectID(label)
+	rand.Read(id[6:])
+	return id
+}
+
+// objectID is the id with that label and no random part.
+func objectID(label Label) ObjectID {
 	var id ObjectID
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(label))
 	copy(id[:6], b[2:])
-	rand.Read(id[6:])
 	return id
 }
 
