@@ -150,20 +150,8 @@ func (h *Head) Rows() []segments.Row { return FoldRows(h.Log, h.Base, h.BaseTime
 func FoldRows(log []segments.Entry, base, baseTime uint64) []segments.Row {
 	rows := make([]segments.Row, len(log))
 	for i := range log {
-		e := &log[i]
-		rows[i] = segments.Row{
-			Start: base, N: uint64(e.N),
-			TimeBefore: baseTime, TimeAfter: max(baseTime, e.MaxTime),
-			ArrivalMin: e.Arrival, ArrivalMax: e.Arrival,
-			Bytes: e.Bytes,
-			IDs:   segments.LabelRange{}.Add(e.ID.Label()),
-			Entry: e,
-		}
-		if !e.Inline() {
-			rows[i].Objects = segments.LabelRange{}.Add(e.Object.Label())
-		}
-		base += uint64(e.N)
-		baseTime = rows[i].TimeAfter
+		rows[i] = segments.EntryRow(base, baseTime, &log[i])
+		base, baseTime = rows[i].End(), rows[i].TimeAfter
 	}
 	return rows
 }

@@ -1,0 +1,224 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tailrace-streams/tailrace/segments"
+)
+
+// Coordinator appends to, reads and follows the streams of one pair of stores. All methods may be called at once.
+// An idle stream costs it nothing: no goroutine, no timer, no memory.
+type Coordinator struct {
+	o      Options
+	loads  *loader
+	labels *labels
+	reader *segments.Reader
+	hubs   *hubs
+	budget *budget
+	moves  *semaphore.Weighted
+
+	// life ends with Close; background are the goroutines that run until then.
+	life       context.Context
+	end        context.CancelFunc
+	background sync.WaitGroup
+	// draining is closed by Drain.
+	draining  chan struct{}
+	drainOnce sync.Once
+
+	mu         sync.Mutex
+	sequencers map[segments.StreamID]*sequencer
+	flushers   map[segments.BasinID]*flusher
+	sweeping   bool
+}
+
+// New makes a coordinator. It starts nothing before the first call.
+func New(o Options) (*Coordinator, error) {
+	if o.Heads == nil || o.Objects == nil || o.Room.MaxEntries == 0 {
+		return nil, errors.New("coordinator: Heads, Objects and Room are required")
+	}
+	o.setDefaults()
+	c := &Coordinator{
+		o:          o,
+		loads:      newLoader(o.Heads, o.StoreTimeout),
+		labels:     newLabels(o.Now),
+		reader:     segments.NewReader(o.Objects, o.CacheBytes),
+		budget:     newBudget(o.InflightBytes),
+		moves:      semaphore.NewWeighted(int64(o.MoveWorkers)),
+		draining:   make(chan struct{}),
+		sequencers: make(map[segments.StreamID]*sequencer),
+		flushers:   make(map[segments.BasinID]*flusher),
+	}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.hubs = newHubs(c)
+	return c, nil
+}
+
+func (c *Coordinator) nowMillis() uint64 { return uint64(max(c.o.Now().UnixMilli(), 0)) }
+
+// Append adds one batch to a stream and answers once it is durable. Its errors are definite unless they are
+// *Indefinite: *FencingMismatch, *MatchMismatch, ErrTimestampRequired, ErrStreamNotFound, ErrStreamDeleting,
+// ErrOverloaded, ErrUnavailable, ErrDraining, and those of ctx.
+func (c *Coordinator) Append(ctx context.Context, ref StreamRef, b Batch) (Ack, error) {
+	wait, cancel := context.WithTimeout(ctx, c.o.AdmitWait)
+	defer cancel()
+	p, err := c.admit(wait, ctx, ref, b, nil)
+	if err != nil {
+		if ctx.Err() == nil && wait.Err() != nil {
+			err = fmt.Errorf("append: too much is in flight: %w", ErrOverloaded)
+		}
+		return Ack{}, err
+	}
+	return p.Wait(ctx)
+}
+
+// Pending is a batch that was admitted and is not answered yet.
+type Pending struct {
+	s  *sequencer
+	it *item
+}
+
+// Wait returns the outcome, with the errors of Append and ErrPoisoned. It is called once. If ctx ends first, the
+// batch is given up.
+func (p *Pending) Wait(ctx context.Context) (Ack, error) {
+	var o outcome
+	select {
+	case o = <-p.it.done:
+	case <-ctx.Done():
+		o = p.s.abandon(p.it, ctx.Err())
+	}
+	return o.ack, o.err
+}
+
+// admit waits for room in flight, until wait ends, and queues the batch.
+func (c *Coordinator) admit(wait, ctx context.Context, ref StreamRef, b Batch, session *Session) (*Pending, error) {
+	size := segments.MeteredSize(b.Records)
+	if err := c.budget.acquire(wait, ref, size); err != nil {
+		return nil, err
+	}
+	s := c.sequencer(ref)
+	defer c.release(s)
+	return &Pending{s, s.submit(ctx, &b, session, size)}, nil
+}
+
+// Session is an ordered run of batches to one stream: each is applied behind the one before it, and the first
+// failure ends it. It is for one goroutine; the Pendings may be waited for in another.
+type Session struct {
+	c        *Coordinator
+	ref      StreamRef
+	poisoned bool // under the sequencer's lock
+}
+
+// OpenSession starts a session. It needs no closing.
+func (c *Coordinator) OpenSession(ref StreamRef) *Session { return &Session{c: c, ref: ref} }
+
+// Submit queues a batch behind those submitted before. It blocks while too much is in flight, until ctx ends: that is
+// the back-pressure of a session. ctx also bounds the batch itself.
+func (s *Session) Submit(ctx context.Context, b Batch) (*Pending, error) {
+	return s.c.admit(ctx, ctx, s.ref, b, s)
+}
+
+// sequencer returns the stream's, made if need be, and in use until release.
+func (c *Coordinator) sequencer(ref StreamRef) *sequencer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sequencers[ref.Stream]
+	if s == nil {
+		s = &sequencer{c: c, ref: ref, lastUse: c.o.Now()}
+		c.sequencers[ref.Stream] = s
+	}
+	s.users++
+	if !c.sweeping {
+		c.sweeping = true
+		c.background.Go(c.sweep)
+	}
+	return s
+}
+
+func (c *Coordinator) release(s *sequencer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.users--
+}
+
+// sweep removes sequencers without traffic, until there are none.
+func (c *Coordinator) sweep() {
+	t := time.NewTicker(max(c.o.IdleAfter/4, time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-c.life.Done():
+			return
+		case <-t.C:
+		}
+		if c.sweepOnce() {
+			return
+		}
+	}
+}
+
+func (c *Coordinator) sweepOnce() (done bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, s := range c.sequencers {
+		if s.users == 0 && s.idle(c.o.Now().Add(-c.o.IdleAfter)) {
+			delete(c.sequencers, id)
+		}
+	}
+	c.sweeping = len(c.sequencers) > 0
+	return !c.sweeping
+}
+
+// CheckTail returns the durable tail, as of a moment after the call began. Errors as OpenReader's.
+func (c *Coordinator) CheckTail(ctx context.Context, ref StreamRef) (Position, error) {
+	h, err := c.loads.active(ctx, ref.Stream)
+	return h.TailPosition(), err
+}
+
+// Head returns the head of an active stream, as of a moment after the call began. Errors as OpenReader's.
+func (c *Coordinator) Head(ctx context.Context, ref StreamRef) (Head, error) {
+	return c.loads.active(ctx, ref.Stream)
+}
+
+// Poke tells the followers of a stream to look at its head, because it was changed by other means than an append.
+func (c *Coordinator) Poke(ref StreamRef) { c.hubs.wake(ref.Stream) }
+
+// Ready reports whether both stores answer.
+func (c *Coordinator) Ready(ctx context.Context) error {
+	if _, err := c.o.Heads.Load(ctx, segments.StreamID{}); err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("heads: %w", err)
+	}
+	_, err := c.o.Objects.Get(ctx, "ready/probe", 0, 0)
+	if err != nil && !errors.Is(err, segments.ErrObjectNotFound) {
+		return fmt.Errorf("objects: %w", err)
+	}
+	return nil
+}
+
+func (c *Coordinator) isDraining() bool {
+	select {
+	case <-c.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Drain refuses new appends with ErrDraining, ends followers with it, and waits until every admitted batch has been
+// answered, or ctx ends.
+func (c *Coordinator) Drain(ctx context.Context) error {
+	c.drainOnce.Do(func() { close(c.draining) })
+	return c.budget.drain(ctx)
+}
+
+// Close stops what runs in the background. The stores may be closed after it.
+func (c *Coordinator) Close() {
+	c.drainOnce.Do(func() { close(c.draining) })
+	c.end()
+	c.background.Wait()
+}

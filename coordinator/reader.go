@@ -1,0 +1,424 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tailrace-streams/tailrace/segments"
+)
+
+// ReadOptions say where a read starts and when it ends (s2-api 15). At most one of the three starts is set; none
+// means the tail.
+type ReadOptions struct {
+	SeqNum, Timestamp, TailOffset *uint64
+	// Clamp moves a start beyond the tail to the tail.
+	Clamp bool
+	// Count, Bytes and Until end the read before the record that would exceed them.
+	Count, Bytes, Until *uint64
+	// Wait is how long to wait at the tail for the next record; nil is what the bounds imply.
+	Wait *time.Duration
+	// Unary reads give one event, of at most 1000 records and 1 MiB, and then io.EOF.
+	Unary bool
+}
+
+// ReadEvent is a batch of records or, without any, a heartbeat.
+type ReadEvent struct {
+	// Start is the sequence number of Records[0]; the others follow without a gap.
+	Start uint64
+	// Records carry effective timestamps. They are shared and must not be changed.
+	Records []segments.Record
+	// Bytes is their metered size.
+	Bytes uint64
+	// Tail is the durable tail, at least the end of the batch.
+	Tail *Position
+}
+
+// Reader gives the records of a stream from a start on: what is stored, then, if the read may follow, what is
+// appended. It is for one goroutine.
+type Reader struct {
+	c   *Coordinator
+	ref StreamRef
+	o   ReadOptions
+
+	head   Head
+	loaded time.Time
+	// next is the sequence number to deliver next; fold the effective timestamp before it, if known.
+	next   uint64
+	fold   uint64
+	folded bool
+	// buffer holds records from next on that were read and not delivered.
+	buffer []segments.Record
+
+	count, bytes uint64 // what the bounds still allow
+	follow       bool
+	sub          *subscription
+	// deadline ends a read that waits; it is armed when the tail is first reached.
+	deadline time.Time
+	beat     time.Time // next heartbeat
+	ended    bool
+}
+
+const unbounded = ^uint64(0)
+
+// OpenReader resolves the start of a read on a fresh head. *OutOfRange if it lies beyond the tail, or at the tail of
+// a read that may not follow; ErrStreamNotFound, ErrStreamDeleting, ErrUnavailable, ErrStorage.
+func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptions) (*Reader, error) {
+	r := &Reader{c: c, ref: ref, o: o, count: unbounded, bytes: unbounded}
+	bounded := o.Count != nil || o.Bytes != nil || o.Until != nil || o.Unary
+	if o.Unary {
+		r.count, r.bytes = segments.MaxBatchRecords, segments.MaxBatchBytes
+	}
+	if o.Count != nil {
+		r.count = min(r.count, *o.Count)
+	}
+	if o.Bytes != nil {
+		r.bytes = min(r.bytes, *o.Bytes)
+	}
+	r.follow = !bounded
+	if o.Wait != nil {
+		r.follow = *o.Wait > 0 || !bounded
+	}
+	floor, err := r.reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.start(ctx); err != nil {
+		return nil, err
+	}
+	r.next = max(r.next, floor)
+	return r, nil
+}
+
+// start sets next to where the read starts (s2-api 15.1 to 15.3).
+func (r *Reader) start(ctx context.Context) error {
+	tail := r.head.TailPosition()
+	seq := tail.SeqNum
+	switch {
+	case r.o.SeqNum != nil:
+		seq = *r.o.SeqNum
+	case r.o.TailOffset != nil:
+		seq -= min(seq, *r.o.TailOffset)
+	case r.o.Timestamp != nil && *r.o.Timestamp <= tail.Timestamp:
+		// Resolves always, if need be to the tail, and is then not out of range.
+		seq, err := r.c.seqAtTime(ctx, &r.head, *r.o.Timestamp)
+		r.next = seq
+		return r.storage(err)
+	case r.o.Timestamp != nil:
+		seq = unbounded
+	}
+	if seq > tail.SeqNum {
+		if !r.o.Clamp {
+			return &OutOfRange{tail}
+		}
+		seq = tail.SeqNum
+	}
+	if seq == tail.SeqNum && !r.follow {
+		return &OutOfRange{tail}
+	}
+	r.next = seq
+	return nil
+}
+
+// reload takes a fresh head and returns its floor: the first sequence number that may be read. What is expired by
+// age counts as trimmed.
+func (r *Reader) reload(ctx context.Context) (floor uint64, err error) {
+	r.loaded = r.c.o.Now()
+	if r.head, err = r.c.loads.active(ctx, r.ref.Stream); err != nil {
+		return 0, err
+	}
+	h, now := &r.head, r.c.nowMillis()
+	floor = max(h.First(), h.ReadFloor(now, uint64(r.c.o.TrimDelay.Milliseconds())))
+	if age := h.Config.RetentionAge * 1000; age > 0 && now > age && h.CreatedAt < now-age {
+		expired, err := r.c.seqAtArrival(ctx, h, now-age)
+		if err != nil {
+			return 0, r.storage(err)
+		}
+		floor = max(floor, expired)
+	}
+	return min(floor, h.Tail), nil
+}
+
+// storage classifies an error of reading objects.
+func (r *Reader) storage(err error) error {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrStorage):
+		return err
+	case errors.Is(err, segments.ErrObjectNotFound), errors.Is(err, segments.ErrCorrupt):
+		return fmt.Errorf("%w: %w", ErrStorage, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// Close releases what the reader holds. It may be called twice.
+func (r *Reader) Close() {
+	r.ended = true
+	if r.sub != nil {
+		r.sub.close()
+		r.sub = nil
+	}
+}
+
+// Next waits for the next event. io.EOF is the clean end: a bound was reached, or the wait was over. Other errors
+// end the reader too: ErrStreamDeleting and ErrStreamNotFound if the stream goes away, ErrDraining if the process
+// does, ErrStorage, ErrUnavailable, and those of ctx.
+func (r *Reader) Next(ctx context.Context) (ReadEvent, error) {
+	if r.ended {
+		return ReadEvent{}, io.EOF
+	}
+	e, err := r.advance(ctx)
+	if err != nil || r.o.Unary {
+		r.Close()
+	}
+	if err == io.EOF && r.o.Unary {
+		tail := r.head.TailPosition()
+		return ReadEvent{Start: r.next, Tail: &tail}, nil
+	}
+	return e, err
+}
+
+func (r *Reader) advance(ctx context.Context) (ReadEvent, error) {
+	for {
+		if r.count == 0 || r.bytes == 0 {
+			return ReadEvent{}, io.EOF
+		}
+		if !r.o.Unary && r.c.isDraining() {
+			return ReadEvent{}, ErrDraining
+		}
+		if len(r.buffer) == 0 && r.next < r.head.Tail {
+			if err := r.catchUp(ctx); err != nil {
+				return ReadEvent{}, err
+			}
+		}
+		if len(r.buffer) > 0 {
+			return r.deliver(r.head.TailPosition())
+		}
+		if r.next < r.head.Tail {
+			continue // the floor moved past what was to be read
+		}
+		if e, err := r.atTail(ctx); err != nil || e.Tail != nil {
+			return e, err
+		}
+	}
+}
+
+// deliver cuts a batch from the buffer, within the bounds. io.EOF if the first record is beyond one.
+func (r *Reader) deliver(tail Position) (ReadEvent, error) {
+	e := ReadEvent{Start: r.next}
+	n := 0
+	for n < len(r.buffer) && n < segments.MaxBatchRecords {
+		rec := &r.buffer[n]
+		size := rec.MeteredSize()
+		if uint64(n) >= r.count || e.Bytes+size > r.bytes || (r.o.Until != nil && rec.Timestamp >= *r.o.Until) {
+			r.count = 0 // the end, behind this batch
+			break
+		}
+		if n > 0 && e.Bytes+size > segments.MaxBatchBytes {
+			break
+		}
+		e.Bytes += size
+		n++
+	}
+	if n == 0 {
+		return ReadEvent{}, io.EOF
+	}
+	e.Records, r.buffer = r.buffer[:n:n], r.buffer[n:]
+	r.fold, r.folded = e.Records[n-1].Timestamp, true
+	r.next += uint64(n)
+	r.count -= min(r.count, orUnbounded(r.count, uint64(n)))
+	r.bytes -= min(r.bytes, orUnbounded(r.bytes, e.Bytes))
+	if tail.SeqNum < r.next {
+		tail = Position{r.next, r.fold}
+	}
+	e.Tail = &tail
+	if !r.deadline.IsZero() {
+		r.arm()
+	}
+	return e, nil
+}
+
+// orUnbounded is what to take off a bound: nothing if there is none.
+func orUnbounded(bound, used uint64) uint64 {
+	if bound == unbounded {
+		return 0
+	}
+	return used
+}
+
+func (r *Reader) arm() {
+	if r.o.Wait != nil {
+		r.deadline = r.c.o.Now().Add(*r.o.Wait)
+	}
+}
+
+// catchUp fills the buffer with a batch's worth of stored records, as far as there are.
+func (r *Reader) catchUp(ctx context.Context) error {
+	if r.c.o.Now().Sub(r.loaded) > time.Second {
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	err := r.fill(ctx)
+	if errors.Is(err, segments.ErrObjectNotFound) {
+		// The head may be old, and its objects replaced or retired. If a fresh one names it too, it is lost.
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+		r.buffer, r.folded = nil, false
+		err = r.fill(ctx)
+	}
+	if len(r.buffer) > 0 {
+		return nil // what is good is delivered; the next call meets the error again
+	}
+	return r.storage(err)
+}
+
+// refresh reloads the head and skips what it no longer lets be read.
+func (r *Reader) refresh(ctx context.Context) error {
+	floor, err := r.reload(ctx)
+	if err == nil && r.next < floor {
+		r.next, r.folded, r.buffer = floor, false, nil
+	}
+	return err
+}
+
+func (r *Reader) fill(ctx context.Context) error {
+	var size uint64
+	for pos := r.next; pos < r.head.Tail && len(r.buffer) < segments.MaxBatchRecords && size < segments.MaxBatchBytes; {
+		run, err := r.c.runAt(ctx, &r.head, pos)
+		if err != nil {
+			return err
+		}
+		for i := range min(len(run.after), readAhead) {
+			r.c.reader.Prefetch(ctx, r.head.Basin, run.after[i].Entry)
+		}
+		from := uint32(pos - run.start)
+		if !r.folded {
+			if err := r.foldTo(ctx, &run, from); err != nil {
+				return err
+			}
+		}
+		for from < run.entry.N && len(r.buffer) < segments.MaxBatchRecords && size < segments.MaxBatchBytes {
+			records, err := r.c.reader.Read(ctx, r.head.Basin, r.ref.Stream, &run.entry, from, segments.MaxBatchBytes)
+			if err != nil {
+				return err
+			}
+			for i := range records {
+				rec := records[i].Record
+				r.fold = max(r.fold, rec.Timestamp)
+				rec.Timestamp = r.fold
+				size += rec.MeteredSize()
+				r.buffer = append(r.buffer, rec)
+			}
+			from += uint32(len(records))
+		}
+		pos = run.start + uint64(from)
+	}
+	return nil
+}
+
+// readAhead is how many of the entries behind the one being read are fetched meanwhile.
+const readAhead = 3
+
+// foldTo sets the effective timestamp before the record from of a run, which takes reading those before it.
+func (r *Reader) foldTo(ctx context.Context, run *run, from uint32) error {
+	r.fold, r.folded = run.timeBefore, true
+	for i := uint32(0); i < from; {
+		records, err := r.c.reader.Read(ctx, r.head.Basin, r.ref.Stream, &run.entry, i, segments.MaxBatchBytes)
+		if err != nil {
+			r.folded = false
+			return err
+		}
+		for k := range records[:min(len(records), int(from-i))] {
+			r.fold = max(r.fold, records[k].Timestamp)
+		}
+		i += uint32(len(records))
+	}
+	return nil
+}
+
+// atTail waits for what comes next: a batch, a heartbeat, or the end. An event without a tail means that there is
+// something to read.
+func (r *Reader) atTail(ctx context.Context) (ReadEvent, error) {
+	if !r.follow || (r.o.Wait != nil && *r.o.Wait == 0) {
+		return ReadEvent{}, io.EOF
+	}
+	if r.sub == nil {
+		// Subscribed before the head is loaded again, so that nothing falls in between.
+		r.sub = r.c.hubs.subscribe(r.ref)
+		return ReadEvent{}, r.refresh(ctx)
+	}
+	if r.beat.IsZero() {
+		if r.deadline.IsZero() {
+			r.arm()
+		}
+		return r.heartbeat()
+	}
+	for {
+		e, ok, behind := r.sub.take()
+		switch {
+		case behind:
+			r.beat = time.Time{} // and one heartbeat more, when the tail is reached again
+			return ReadEvent{}, r.refresh(ctx)
+		case ok && e.start > r.next:
+			return ReadEvent{}, r.refresh(ctx)
+		case ok && e.start+uint64(len(e.records)) > r.next:
+			r.buffer = e.records[r.next-e.start:]
+			return r.deliver(e.tail)
+		case ok:
+			continue
+		}
+		wake, err := r.wait(ctx)
+		if err != nil || wake {
+			return r.idle(ctx, err)
+		}
+	}
+}
+
+// wait blocks until there may be an event. wake is true if a heartbeat is due.
+func (r *Reader) wait(ctx context.Context) (wake bool, err error) {
+	until := r.beat
+	if !r.deadline.IsZero() && r.deadline.Before(until) {
+		until = r.deadline
+	}
+	t := time.NewTimer(until.Sub(r.c.o.Now()))
+	defer t.Stop()
+	select {
+	case <-r.sub.signal:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-r.c.draining:
+		return false, ErrDraining
+	case <-t.C:
+	}
+	if !r.deadline.IsZero() && !r.c.o.Now().Before(r.deadline) {
+		return false, io.EOF
+	}
+	return true, nil
+}
+
+// idle sends a heartbeat, from a fresh head: it tells the durable tail, and that the stream is still there.
+func (r *Reader) idle(ctx context.Context, err error) (ReadEvent, error) {
+	if err != nil {
+		return ReadEvent{}, err
+	}
+	if err := r.refresh(ctx); err != nil || r.next < r.head.Tail {
+		return ReadEvent{}, err
+	}
+	return r.heartbeat()
+}
+
+// heartbeat is an event without records. Unary reads have none: they go on waiting.
+func (r *Reader) heartbeat() (ReadEvent, error) {
+	gap := r.c.o.HeartbeatMax - r.c.o.HeartbeatMin
+	r.beat = r.c.o.Now().Add(r.c.o.HeartbeatMin + rand.N(gap+1))
+	if r.o.Unary {
+		return ReadEvent{}, nil
+	}
+	tail := r.head.TailPosition()
+	return ReadEvent{Start: r.next, Tail: &tail}, nil
+}

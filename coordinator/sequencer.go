@@ -1,0 +1,355 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tailrace-streams/tailrace/segments"
+)
+
+// sequencer orders the appends of one active stream in this process (protocol 5). It admits batches against the head
+// it knows and has at most one store call in flight that could change what they are judged by. Accept on cached
+// state, refuse on fresh state: the commit verifies an acceptance, and a refusal is answered only from a store call
+// that began after the batch arrived.
+//
+// There is one per stream with traffic; it goes when a minute passed without, and holds no goroutine while it has
+// nothing to do.
+type sequencer struct {
+	c   *Coordinator
+	ref StreamRef
+
+	mu    sync.Mutex
+	clock uint64 // counts arrivals and store calls, so that "began after it arrived" is a comparison
+	// head is the newest head known, and begun the time at which the call that brought it began. No head is known
+	// before the first load, and after an outcome that stayed unknown.
+	head  *Head
+	begun uint64
+	queue []*item
+	// running says that the goroutine is there; moving that a move is under way.
+	running bool
+	moving  bool
+	lastUse time.Time
+	// attempts counts failures of the store in a row.
+	attempts int
+	// users are callers between lookup and submit; under the coordinator's lock.
+	users int
+}
+
+// idle reports whether the sequencer could go: nothing to do since the given time, nothing in doubt.
+func (s *sequencer) idle(since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) == 0 && !s.running && !s.moving && s.lastUse.Before(since)
+}
+
+// item is a batch in a sequencer's queue, until it is answered.
+type item struct {
+	ctx     context.Context
+	batch   *Batch
+	session *Session
+	size    uint64 // metered
+	n       uint64
+	cmds    []placedCommand
+	arrived uint64 // by the sequencer's clock
+	arrival uint64 // milliseconds
+	since   time.Time
+
+	// stored are the records as they will be stored, by the config of version stampedV; maxTime the largest of
+	// their times.
+	stored   []segments.Record
+	maxTime  uint64
+	stampedV uint64
+	// inline says that the batch goes into the head; otherwise it is placed in a segment, where loc tells the place
+	// once it is there.
+	inline  bool
+	placing bool
+	loc     *location
+	// barrier says that the batch was accepted on those before it in the queue, and goes behind them.
+	barrier bool
+	// sent says that a commit with it is in flight or in doubt.
+	sent     bool
+	answered bool
+	done     chan outcome // buffered
+}
+
+type outcome struct {
+	ack Ack
+	err error
+}
+
+// submit queues a batch and returns its item, whose done channel gets the outcome. The bytes in flight were
+// acquired by the caller and are released when the item is answered.
+func (s *sequencer) submit(ctx context.Context, b *Batch, session *Session, size uint64) *item {
+	it := &item{
+		ctx: ctx, batch: b, session: session, size: size, n: uint64(len(b.Records)), cmds: commandsOf(b.Records),
+		arrival: s.c.nowMillis(), since: s.c.o.Now(), done: make(chan outcome, 1),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastUse = it.since
+	if session != nil && session.poisoned {
+		s.answer(it, Ack{}, ErrPoisoned)
+		return it
+	}
+	s.clock++
+	it.arrived = s.clock
+	it.barrier = s.acceptedOnQueue(it)
+	s.queue = append(s.queue, it)
+	if s.head != nil {
+		s.prepare(it)
+	}
+	s.kick()
+	return it
+}
+
+// acceptedOnQueue reports whether a conditional batch is accepted only behind those in the queue, and so has to stay
+// behind them.
+func (s *sequencer) acceptedOnQueue(it *item) bool {
+	if len(s.queue) == 0 || (it.batch.Match == nil && it.batch.Token == nil) {
+		return false
+	}
+	fences, n := false, uint64(0)
+	for _, q := range s.queue {
+		n += q.n
+		fences = fences || slices.ContainsFunc(q.cmds, func(c placedCommand) bool { return c.Kind == segments.FenceCommand })
+	}
+	if it.batch.Match != nil && s.head != nil && *it.batch.Match == s.head.Tail+n {
+		return true
+	}
+	return it.batch.Token != nil && fences
+}
+
+// prepare stamps an item by the head's config and decides where it goes.
+func (s *sequencer) prepare(it *item) {
+	it.stored, it.maxTime = stamp(&s.head.Config, it.batch.Records, it.arrival)
+	it.stampedV = s.head.ConfigV
+	it.loc = nil
+	it.inline = it.size <= s.c.o.Room.InlineBatch && s.head.InlineBytes+s.queuedInline()+it.size <= s.c.o.Room.MaxInline
+	if !it.inline {
+		s.placeInSegment(it)
+	}
+}
+
+// queuedInline is roughly what the queue will add to the head's inline bytes.
+func (s *sequencer) queuedInline() (n uint64) {
+	for _, q := range s.queue {
+		if q.inline {
+			n += q.size
+		}
+	}
+	return n
+}
+
+// placeInSegment sends an item's records to the flusher. A place that comes too late, for records stamped anew
+// meanwhile, is dropped: its object is named by nobody and will be collected.
+func (s *sequencer) placeInSegment(it *item) {
+	it.inline, it.placing, it.loc = false, true, nil
+	stamped := it.stampedV
+	s.c.place(s.ref.Basin, &flushJob{
+		stream: s.ref.Stream, batch: segments.StoredBatch{Arrival: it.arrival, Records: it.stored}, size: it.size, horizon: s.head.Horizon,
+		done: func(loc location, err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if it.stampedV != stamped {
+				return
+			}
+			it.placing = false
+			if err != nil {
+				s.remove(it)
+				s.fail(it, err)
+			} else {
+				it.loc = &loc
+			}
+			s.kick()
+		},
+	})
+}
+
+// kick starts the goroutine if there is something to do and it is not there.
+func (s *sequencer) kick() {
+	if !s.running && len(s.queue) > 0 {
+		s.running = true
+		go s.run()
+	}
+}
+
+// answer gives an item its outcome, once, and releases its bytes.
+func (s *sequencer) answer(it *item, ack Ack, err error) {
+	if it.answered {
+		return
+	}
+	it.answered = true
+	it.done <- outcome{ack, err}
+	s.c.budget.release(s.ref, it.size)
+}
+
+// abandon gives up waiting for an item, whose outcome it returns: definite if no commit with it was sent.
+func (s *sequencer) abandon(it *item, cause error) outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case it.answered:
+		return <-it.done
+	case it.sent:
+		return outcome{err: &Indefinite{cause}}
+	}
+	s.remove(it)
+	s.fail(it, cause)
+	return <-it.done
+}
+
+// remove takes an item out of the queue, if it is still there.
+func (s *sequencer) remove(it *item) {
+	if i := slices.Index(s.queue, it); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+	}
+}
+
+// fail answers an item that is out of the queue, and poisons its session: what the session queued behind it fails
+// too (s2-api 11). What it queued before may be in flight and is left alone.
+func (s *sequencer) fail(it *item, err error) {
+	s.answer(it, Ack{}, err)
+	if it.session == nil || it.session.poisoned {
+		return
+	}
+	it.session.poisoned = true
+	s.queue = slices.DeleteFunc(s.queue, func(q *item) bool {
+		if q.session == it.session && q.arrived > it.arrived {
+			s.answer(q, Ack{}, ErrPoisoned)
+			return true
+		}
+		return false
+	})
+}
+
+// failAll answers everything in the queue. Nothing of it was ever sent, or the error is Indefinite.
+func (s *sequencer) failAll(err error) {
+	for len(s.queue) > 0 {
+		it := s.queue[0]
+		s.remove(it)
+		s.fail(it, err)
+	}
+}
+
+// run does what there is to do, one store call after another, until nothing is left that could go now.
+func (s *sequencer) run() {
+	for {
+		s.mu.Lock()
+		s.dropAbandoned()
+		p := s.plan()
+		if p.idle() {
+			s.running = false
+			s.lastUse = s.c.o.Now()
+			s.mu.Unlock()
+			return
+		}
+		s.clock++
+		begun := s.clock
+		s.mu.Unlock()
+		switch {
+		case p.load:
+			s.reload(begun)
+		case p.move:
+			s.makeRoom(begun)
+		default:
+			s.commit(p, begun)
+		}
+	}
+}
+
+// dropAbandoned fails what nobody waits for any more and what waited too long. Queued items are not in any commit
+// that is in flight, so this is definite.
+func (s *sequencer) dropAbandoned() {
+	now := s.c.o.Now()
+	for i := 0; i < len(s.queue); {
+		it := s.queue[i]
+		var err error
+		switch {
+		case it.ctx.Err() != nil:
+			err = it.ctx.Err()
+		case now.Sub(it.since) > s.c.o.AppendTimeout:
+			err = fmt.Errorf("append waited too long: %w", ErrOverloaded)
+		default:
+			i++
+			continue
+		}
+		s.queue = slices.Delete(s.queue, i, i+1)
+		s.fail(it, err)
+		i = 0
+	}
+}
+
+// reload brings a fresh head.
+func (s *sequencer) reload(begun uint64) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.c.o.StoreTimeout)
+	defer cancel()
+	h, err := s.c.o.Heads.Load(ctx, s.ref.Stream)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.attempts = 0
+		s.learn(h, begun)
+	case errors.Is(err, ErrNotFound):
+		s.head = nil
+		s.failAll(ErrStreamNotFound)
+	default:
+		s.storeFailed(err)
+	}
+}
+
+// learn takes over a head that a store call brought. Calls of other goroutines may have brought a newer one.
+func (s *sequencer) learn(h Head, begun uint64) {
+	if s.head == nil || h.V >= s.head.V {
+		s.head = &h
+	}
+	// A head with a higher V is from a later moment, so it too is from after begun.
+	s.begun = max(s.begun, begun)
+}
+
+// observe lets a move or a verb tell the head it brought about.
+func (s *sequencer) observe(h Head) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.head != nil && h.V > s.head.V {
+		s.head = &h
+	}
+	s.kick()
+}
+
+// storeFailed backs off after a definite failure of the store, or gives up on what is queued. The lock is released
+// meanwhile.
+func (s *sequencer) storeFailed(err error) {
+	s.attempts++
+	if s.attempts > maxStoreAttempts {
+		s.attempts = 0
+		s.failAll(fmt.Errorf("append: %w: %w", ErrUnavailable, err))
+		return
+	}
+	wait := backoff(s.attempts)
+	s.mu.Unlock()
+	pause(context.Background(), wait)
+	s.mu.Lock()
+}
+
+// maxStoreAttempts is how often a store may fail in a row, definitely, before the queue is refused: about 3 s.
+const maxStoreAttempts = 10
+
+// makeRoom moves the log into pages because the head is full.
+func (s *sequencer) makeRoom(begun uint64) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.c.o.AppendTimeout)
+	defer cancel()
+	h, err := s.c.move(ctx, s.ref, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.storeFailed(err)
+		return
+	}
+	s.attempts = 0
+	s.learn(h, begun)
+}
