@@ -287,8 +287,7 @@ func TestAckRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzAppendInputJSON holds the scanner against encoding/json: what one takes for JSON the other does, but for what is
-// refused here on purpose, and both read the same.
+// FuzzAppendInputJSON holds the scanner against encoding/json: what is accepted is JSON, and both read the same.
 func FuzzAppendInputJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"records":[]}`, `{"records":[{"body":"hi","timestamp":5,"headers":[["a","b"]]}],"match_seq_num":7,"fencing_token":"t"}`,
@@ -313,22 +312,28 @@ func FuzzAppendInputJSON(f *testing.F) {
 		if err := json.Unmarshal(body, &std); err != nil {
 			t.Fatal(err)
 		}
-		var records []struct {
-			Timestamp *uint64    `json:"timestamp"`
-			Headers   [][]string `json:"headers"`
-			Body      string     `json:"body"`
+		var records []map[string]json.RawMessage // a struct would fold keys
+		if err := json.Unmarshal(std["records"], &records); err != nil || len(records) != len(in.Records) {
+			t.Fatalf("got %d records, encoding/json %d: %v", len(in.Records), len(records), err)
 		}
-		if strings.Count(string(body), `"records"`) == 1 && !bytes.ContainsAny(body, "TBH") { // not the keys that encoding/json folds
-			if err := json.Unmarshal(std["records"], &records); err != nil || len(records) != len(in.Records) {
-				t.Fatalf("got %d records, encoding/json %d: %v", len(in.Records), len(records), err)
+		for i, fields := range records {
+			text := in.Records[i].Body
+			if b64 {
+				text = []byte(base64.StdEncoding.EncodeToString(text))
 			}
-			for i, r := range records {
-				text := string(in.Records[i].Body)
-				if b64 {
-					text = base64.StdEncoding.EncodeToString(in.Records[i].Body)
+			var want string
+			if body, ok := fields["body"]; ok {
+				if err := json.Unmarshal(body, &want); err != nil {
+					t.Fatal(err)
 				}
-				if text != r.Body && strings.Count(string(body), "body") == len(records) {
-					t.Fatalf("record %d: got %q, encoding/json %q", i, text, r.Body)
+			}
+			if want != string(text) {
+				t.Fatalf("record %d: got %q, encoding/json %q", i, text, want)
+			}
+			var headers []json.RawMessage
+			if list, ok := fields["headers"]; ok {
+				if err := json.Unmarshal(list, &headers); err != nil || len(headers) != len(in.Records[i].Headers) {
+					t.Fatalf("record %d: got %d headers, encoding/json %d: %v", i, len(in.Records[i].Headers), len(headers), err)
 				}
 			}
 		}

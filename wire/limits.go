@@ -17,6 +17,9 @@ const (
 	// RecordsDecodeMax bounds how many records one body may be decoded into. It guards memory only: two bytes of
 	// protobuf make a record of about ninety. The limit of a batch is lower and is checked by its owner.
 	RecordsDecodeMax = 4096
+	// HeadersDecodeMax bounds the headers of all records of one body in the same way. A batch within the limits of S2
+	// has fewer, because a header counts for two bytes and its name.
+	HeadersDecodeMax = 1 << 19
 	// NestingMax is the depth of nesting at which JSON is refused.
 	NestingMax = 128
 	// MessageSizeMax is the size from which an error's message is cut short, in bytes.
