@@ -1,0 +1,113 @@
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+)
+
+// updateConfig replaces the config in a stream's head by what change makes of it, and tells whether that differs.
+// The head is the truth about a stream's config; the directory has no copy. errGone if the stream is not active.
+func (d *Directory) updateConfig(ctx context.Context, e *entry, change func(coordinator.StreamConfig) coordinator.StreamConfig) (coordinator.StreamConfig, bool, error) {
+	for n := 0; n < attempts && pause(ctx, n); n++ {
+		h, err := d.Heads.Load(ctx, e.ID)
+		switch {
+		case errors.Is(err, coordinator.ErrNotFound) || err == nil && h.State != coordinator.Active:
+			return h.Config, false, errGone
+		case err != nil:
+			return h.Config, false, untouched(fmt.Errorf("load head: %w", err))
+		}
+		next := change(h.Config)
+		if next == h.Config {
+			return next, false, nil
+		}
+		err = d.casConfig(ctx, &h, next)
+		if !isRefused(err, coordinator.RefusedChanged) {
+			return next, true, err
+		}
+	}
+	return coordinator.StreamConfig{}, false, exhausted(ctx)
+}
+
+// casConfig installs a config over the one in h. A *Refusal with RefusedChanged says that it was not and will not be
+// installed and that another try may succeed.
+func (d *Directory) casConfig(ctx context.Context, h *coordinator.Head, next coordinator.StreamConfig) error {
+	op := coordinator.NewOpID()
+	_, err := d.Heads.Change(ctx, h.Stream, &coordinator.Change{
+		ID: op, Config: &coordinator.ConfigChange{Config: next, IfV: h.ConfigV},
+	})
+	switch {
+	case err == nil:
+		return nil
+	case isRefused(err, coordinator.RefusedState), errors.Is(err, coordinator.ErrNotFound):
+		return errGone
+	case isRefused(err, coordinator.RefusedChanged):
+		return err
+	case coordinator.Definite(err):
+		return untouched(err)
+	}
+	return d.settleConfig(ctx, h, op, err)
+}
+
+// settleConfig finds out what became of a config change in doubt (protocol 4, "verbs"): our id is there, or the
+// counter moved without it, or the counter is moved so that the change can never come.
+func (d *Directory) settleConfig(ctx context.Context, before *coordinator.Head, op coordinator.OpID, cause error) error {
+	ctx, cancel := d.settle(ctx)
+	defer cancel()
+	for n := 0; n < attempts && pause(ctx, n); n++ {
+		h, err := d.Heads.Load(ctx, before.Stream)
+		if err != nil {
+			continue
+		}
+		if h.ConfigV == before.ConfigV {
+			// Should the bump be refused or in doubt, the next load tells why.
+			h, err = d.Heads.Change(ctx, before.Stream, &coordinator.Change{
+				ID: coordinator.NewOpID(), Bump: &coordinator.BumpChange{IfV: before.ConfigV},
+			})
+			if err != nil {
+				continue
+			}
+		}
+		switch {
+		case h.ConfigID == op:
+			return nil
+		case h.ConfigID == before.ConfigID || h.ConfigV == before.ConfigV+1:
+			return &coordinator.Refusal{Reason: coordinator.RefusedChanged, Head: h}
+		}
+		return &doubt{cause} // somebody else's change lies over what may have been ours
+	}
+	return &doubt{cause}
+}
+
+// forwardHead moves a stream's head to Deleting or Deleted. It may be repeated. A stream that never got a head gets a
+// tombstone, so that a creator who was asleep cannot make it any more.
+func (d *Directory) forwardHead(ctx context.Context, e *entry, to coordinator.State) error {
+	var err error
+	for n := 0; n < attempts && pause(ctx, n); n++ {
+		op := coordinator.NewOpID()
+		if _, err = d.Heads.Change(ctx, e.ID, &coordinator.Change{ID: op, State: to}); err == nil {
+			return nil
+		}
+		if !errors.Is(err, coordinator.ErrNotFound) {
+			continue
+		}
+		err = d.Heads.Create(ctx, coordinator.Head{
+			V: 1, Basin: e.basin, Stream: e.ID, State: to, StateID: op,
+			Config: coordinator.DefaultStreamConfig(), ConfigV: 1, CreatedAt: e.CreatedAt,
+		})
+		if err == nil {
+			return nil
+		}
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return fmt.Errorf("change head to %s: %w", to, err)
+}
+
+func isRefused(err error, r coordinator.Reason) bool {
+	var refusal *coordinator.Refusal
+	return errors.As(err, &refusal) && refusal.Reason == r
+}

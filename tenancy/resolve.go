@@ -1,0 +1,64 @@
+package tenancy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+)
+
+// Use is what a stream is resolved for: it decides whether the basin creates one that is absent.
+type Use int
+
+// A check-tail and a following read are reads.
+const (
+	Append Use = iota + 1
+	Read
+)
+
+// Resolve returns the stream that has the name, from memory if it was seen before. A remembered answer can be old,
+// never wrong: it names one incarnation for good, and that incarnation's head refuses whoever comes too late. A
+// caller who meets such a head calls ResolveFresh. That a stream is absent is never remembered.
+//
+// An absent stream is created if the basin says so for the use. Otherwise ErrStreamNotFound, ErrBasinNotFound;
+// ErrStreamDeleting; or ErrBasinDeleting for a creation that comes too late.
+func (d *Directory) Resolve(ctx context.Context, basin, stream string, use Use) (coordinator.StreamRef, error) {
+	if ref, ok := d.streams.GetIfPresent(names{basin, stream}); ok {
+		return ref, nil
+	}
+	return d.resolve(ctx, basin, stream, use)
+}
+
+// ResolveFresh is Resolve with every read begun after the call: for when a head turned out to be absent, deleting or
+// deleted. It answers why, or the incarnation that has the name now.
+func (d *Directory) ResolveFresh(ctx context.Context, basin, stream string, use Use) (coordinator.StreamRef, error) {
+	d.streams.Invalidate(names{basin, stream})
+	d.basins.Invalidate(basin)
+	return d.resolve(ctx, basin, stream, use)
+}
+
+func (d *Directory) resolve(ctx context.Context, basin, stream string, use Use) (coordinator.StreamRef, error) {
+	e, err := d.find(ctx, basin, stream)
+	if errors.Is(err, ErrStreamNotFound) {
+		e, err = d.autoCreate(ctx, basin, stream, use)
+	}
+	if err != nil {
+		return coordinator.StreamRef{}, untouched(err)
+	}
+	d.streams.Set(names{basin, stream}, e.ref())
+	return e.ref(), nil
+}
+
+// autoCreate makes a stream that was absent, or answers why not. Of all who race for the name, whoever makes it, each
+// gets the one stream.
+func (d *Directory) autoCreate(ctx context.Context, basin, stream string, use Use) (entry, error) {
+	b, err := d.basin(ctx, basin)
+	if err != nil {
+		return entry{}, err
+	}
+	if use == Append && !b.Config.CreateOnAppend || use != Append && !b.Config.CreateOnRead {
+		return entry{}, ErrStreamNotFound
+	}
+	e, _, _, err := d.provision(ctx, basin, stream, Settings{}, "")
+	return e, err
+}
