@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -202,8 +203,35 @@ type field struct {
 	raw    []byte
 }
 
+// fieldSet says which field numbers of a message are written as bytes, one bit each; the others up to last are
+// varints.
+type fieldSet struct {
+	bytes uint64
+	last  protowire.Number
+}
+
+func newFieldSet(last protowire.Number, asBytes ...protowire.Number) fieldSet {
+	set := fieldSet{last: last}
+	for _, number := range asBytes {
+		set.bytes |= 1 << number
+	}
+	return set
+}
+
+var (
+	headFields = newFieldSet(headEntry, headBasin, headStream, headStateID, headConfigID, headStorageClass,
+		headTimestamping, headFencing, headToken, headTokenID, headCancelled, headLeaseNode, headLeaseAddress, headRoot,
+		headEntry)
+	entryFields = newFieldSet(entryData, entryID, entryObject, entryData)
+	rootFields  = newFieldSet(rootChildBytes, rootChild)
+)
+
+func (set fieldSet) allows(number protowire.Number, typ protowire.Type) bool {
+	return number > set.last || (typ == protowire.BytesType) == (set.bytes>>number&1 == 1)
+}
+
 // eachField walks a message; fields of types that are never written are refused, unknown numbers are handed on.
-func eachField(b []byte, visit func(f field) error) error {
+func eachField(b []byte, known fieldSet, visit func(f field) error) error {
 	for len(b) > 0 {
 		number, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -219,6 +247,9 @@ func eachField(b []byte, visit func(f field) error) error {
 		default:
 			return fmt.Errorf("%w: field %d has wire type %d", ErrBadHead, number, typ)
 		}
+		if !known.allows(number, typ) {
+			return fmt.Errorf("%w: field %d has wire type %d", ErrBadHead, number, typ)
+		}
 		if n < 0 {
 			return fmt.Errorf("%w: field %d: %w", ErrBadHead, number, protowire.ParseError(n))
 		}
@@ -228,6 +259,14 @@ func eachField(b []byte, visit func(f field) error) error {
 		}
 	}
 	return nil
+}
+
+// small is a number that must fit 32 bits: cut off, it would be another one.
+func (f field) small() (uint32, error) {
+	if f.num > math.MaxUint32 {
+		return 0, fmt.Errorf("%w: field %d is %d", ErrBadHead, f.number, f.num)
+	}
+	return uint32(f.num), nil
 }
 
 // fixed copies a field of exactly len(dst) bytes.
@@ -252,7 +291,7 @@ func (f field) id() (segments.EntryID, error) {
 func DecodeHead(b []byte) (Head, error) {
 	var h Head
 	version := uint64(0)
-	err := eachField(b, func(f field) error {
+	err := eachField(b, headFields, func(f field) error {
 		if f.number == headVersion {
 			version = f.num
 		}
@@ -356,14 +395,14 @@ func (h *Head) setLaterField(f field) error {
 // DecodeEntry reads what AppendEntry wrote. Inline data aliases b.
 func DecodeEntry(b []byte) (segments.Entry, error) {
 	var e segments.Entry
-	err := eachField(b, func(f field) (err error) {
+	err := eachField(b, entryFields, func(f field) (err error) {
 		switch f.number {
 		case entryID:
 			e.ID, err = f.id()
 		case entryN:
-			e.N = uint32(f.num)
+			e.N, err = f.small()
 		case entrySkip:
-			e.Skip = uint32(f.num)
+			e.Skip, err = f.small()
 		case entryMaxTime:
 			e.MaxTime = f.num
 		case entryArrival:
@@ -375,14 +414,19 @@ func DecodeEntry(b []byte) (segments.Entry, error) {
 		case entryOffset:
 			e.Offset = f.num
 		case entryLength:
-			e.Length = uint32(f.num)
+			e.Length, err = f.small()
 		case entryData:
 			e.Data = f.raw
 		}
 		return err
 	})
-	if err == nil && (e.N == 0 || e.Inline() == (e.Length != 0)) {
-		err = fmt.Errorf("%w: an entry names no records, or not one place", ErrBadHead)
+	stored := !e.Object.IsZero() || e.Offset != 0 || e.Length != 0
+	switch {
+	case err != nil:
+	case e.N == 0 || e.ID.Object.IsZero():
+		err = fmt.Errorf("%w: an entry without records or id", ErrBadHead)
+	case stored == (len(e.Data) > 0), stored == e.Inline(), stored && (e.Length == 0 || e.Object.IsZero()):
+		err = fmt.Errorf("%w: an entry names not one place", ErrBadHead)
 	}
 	return e, err
 }
@@ -390,7 +434,7 @@ func DecodeEntry(b []byte) (segments.Entry, error) {
 func decodeRoot(b []byte) (Root, error) {
 	var r Root
 	p := &r.Page
-	err := eachField(b, func(f field) error {
+	err := eachField(b, rootFields, func(f field) (err error) {
 		switch f.number {
 		case rootLevel:
 			r.Level = uint8(min(f.num, 255))
@@ -417,11 +461,11 @@ func decodeRoot(b []byte) (Root, error) {
 		case rootObjectsMax:
 			p.Objects.Max = segments.Label(f.num)
 		case rootChild:
-			return f.fixed(p.Child[:])
+			err = f.fixed(p.Child[:])
 		case rootChildBytes:
-			p.ChildBytes = uint32(f.num)
+			p.ChildBytes, err = f.small()
 		}
-		return nil
+		return err
 	})
 	if err == nil && (r.Level >= segments.PageLevels || p.N == 0 || p.Child.IsZero()) {
 		err = fmt.Errorf("%w: a root names no page", ErrBadHead)
