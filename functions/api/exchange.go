@@ -1,0 +1,93 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tailrace-streams/tailrace/wire"
+)
+
+// exchange is one request being answered: the response writer, what the log and the metrics say of it, and the
+// deadlines of its connection. It belongs to the goroutine that serves the request.
+type exchange struct {
+	http.ResponseWriter
+	control *http.ResponseController
+
+	id      string
+	route   string // a method and a pattern of the table of routes; empty for a path that is not there
+	status  int    // 0 until the answer begins
+	in, out int64  // bytes of bodies
+	failure error  // why it failed, for the log
+	stream  bool   // an event stream or a session: how long it lasts says nothing
+
+	writeTimeout time.Duration
+	held         int64 // bytes of the handler's budget for bodies
+}
+
+// Unwrap lets a ResponseController through.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader begins the answer. From here on the client has writeTimeout to accept what is written.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+		x.armWrite()
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *exchange) Write(b []byte) (int, error) {
+	if x.status == 0 {
+		x.WriteHeader(http.StatusOK)
+	}
+	n, err := x.ResponseWriter.Write(b)
+	x.out += int64(n)
+	return n, err
+}
+
+// armWrite gives the client writeTimeout from now. net/http has no deadline per write: it arms one per response, which
+// would cut a long stream.
+func (x *exchange) armWrite() {
+	// A writer without deadlines is a test's, or that of a platform that has its own.
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.writeTimeout))
+}
+
+// flush sends what was written. An error means that the client is gone, or too slow.
+func (x *exchange) flush() error {
+	if err := x.control.Flush(); err != nil {
+		return fmt.Errorf("flush answer: %w", err)
+	}
+	return nil
+}
+
+// empty answers without a body.
+func (x *exchange) empty(status int) {
+	x.Header().Set("Content-Length", "0")
+	x.WriteHeader(status)
+}
+
+// json answers with a resource.
+func (x *exchange) json(r *http.Request, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	return x.body(r, status, wire.MediaJSON, body)
+}
+
+// body answers with a whole body, compressed if that helps and the client takes it. It never fails: a client that is
+// gone has no use for an error. The result is for callers to return.
+func (x *exchange) body(r *http.Request, status int, media string, body []byte) error {
+	x.Header().Set("Content-Type", media)
+	if len(body) >= wire.CompressMin {
+		compressed(x, r, status, body)
+		return nil
+	}
+	x.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	x.WriteHeader(status)
+	_, _ = x.Write(body)
+	return nil
+}

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+)
+
+// Streams is what the API needs of a coordinator.Coordinator.
+type Streams interface {
+	Append(ctx context.Context, ref coordinator.StreamRef, b coordinator.Batch) (coordinator.Ack, error)
+	CheckTail(ctx context.Context, ref coordinator.StreamRef) (coordinator.Position, error)
+	OpenReader(ctx context.Context, ref coordinator.StreamRef, o coordinator.ReadOptions) (*coordinator.Reader, error)
+	// Poke tells followers here that the stream changed elsewhere.
+	Poke(ref coordinator.StreamRef)
+	// Ready reports whether the stores answer.
+	Ready(ctx context.Context) error
+}
+
+// Options is what a handler is made of. Streams and Directory must be there; every other zero value means the default
+// that its comment states.
+type Options struct {
+	Streams   Streams
+	Directory Directory
+	Log       zerolog.Logger
+	// Registry gets the metrics of the handler and is what GET /metrics shows; one of its own.
+	Registry *prometheus.Registry
+	// DisableCORS takes away the permission, given to every web page, to call this API from a browser.
+	DisableCORS bool
+	// Now is the clock; time.Now.
+	Now func() time.Time
+	// Version is told in the header Server and in a metric; nothing is told.
+	Version string
+
+	// BodyTimeout bounds how long a client may take to send a request's body; 30 s.
+	BodyTimeout time.Duration
+	// WriteTimeout bounds how long a client may take to accept one write: a unary answer or one event of a stream.
+	// A client that takes longer is dropped; 30 s.
+	WriteTimeout time.Duration
+	// RequestTimeout bounds a unary request once its body is there, the `wait` of a read not counted; 30 s.
+	RequestTimeout time.Duration
+	// BodyBytes bounds the request bodies held at once, in the whole handler. A request that does not fit is refused
+	// with `hot_server`; 256 MiB.
+	BodyBytes int64
+	// MaxStreaming bounds the event streams and sessions open at once; one more is refused with `hot_server`; 10,000.
+	MaxStreaming int
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+func (o *Options) setDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	orDefault(&o.BodyTimeout, 30*time.Second)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.RequestTimeout, 30*time.Second)
+	orDefault(&o.BodyBytes, 256<<20)
+	orDefault(&o.MaxStreaming, 10_000)
+}
