@@ -1,0 +1,201 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tailrace-streams/tailrace/tenancy"
+	"github.com/tailrace-streams/tailrace/wire"
+)
+
+func (h *handler) listBasins(x *exchange, r *http.Request) error {
+	q, err := parseList(r, wire.BasinNames)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	page, err := h.o.Directory.ListBasins(ctx, q.Prefix, q.StartAfter, q.Limit)
+	if err != nil {
+		return err
+	}
+	answer := wire.ListBasinsResponse{Basins: make([]wire.BasinInfo, len(page.Basins)), HasMore: page.HasMore}
+	for i, b := range page.Basins {
+		answer.Basins[i] = wireBasin(b)
+	}
+	return x.json(r, http.StatusOK, answer)
+}
+
+func parseList(r *http.Request, kind wire.NameKind) (wire.ListQuery, error) {
+	values, err := wire.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return wire.ListQuery{}, err
+	}
+	return wire.ParseListQuery(values, kind)
+}
+
+func (h *handler) createBasin(x *exchange, r *http.Request) error {
+	token, err := requestToken(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.readJSON(x, r)
+	if err != nil {
+		return err
+	}
+	request, err := wire.DecodeCreateBasin(body)
+	if err != nil {
+		return err
+	}
+	if err := request.Config.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	info, outcome, err := h.o.Directory.CreateBasin(ctx, request.Basin, value(request.Location), basinConfig(request.Config), token)
+	if err != nil {
+		return err
+	}
+	return provisioned(x, r, http.StatusCreated, outcome, wireBasin(info))
+}
+
+func (h *handler) getBasin(x *exchange, r *http.Request) error {
+	name, err := basinInPath(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	_, config, err := h.o.Directory.GetBasin(ctx, name)
+	if err != nil {
+		return err
+	}
+	return x.json(r, http.StatusOK, wireBasinConfig(config))
+}
+
+func (h *handler) ensureBasin(x *exchange, r *http.Request) error {
+	name, err := basinInPath(r)
+	if err != nil {
+		return err
+	}
+	var request wire.EnsureBasinRequest
+	body, err := h.readOptionalJSON(x, r)
+	if err == nil && body != nil {
+		request, err = wire.DecodeEnsureBasin(body)
+	}
+	if err != nil {
+		return err
+	}
+	if err := request.Config.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	info, outcome, err := h.o.Directory.EnsureBasin(ctx, name, value(request.Location), basinConfig(request.Config))
+	if err != nil {
+		return err
+	}
+	return provisioned(x, r, ensuredStatus(outcome), outcome, wireBasin(info))
+}
+
+func (h *handler) reconfigureBasin(x *exchange, r *http.Request) error {
+	name, err := basinInPath(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.readJSON(x, r)
+	if err != nil {
+		return err
+	}
+	change, err := wire.DecodeBasinReconfiguration(body)
+	if err != nil {
+		return err
+	}
+	if err := change.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	config, err := h.o.Directory.ReconfigureBasin(ctx, name, basinPatchOf(change))
+	if err != nil {
+		return err
+	}
+	return x.json(r, http.StatusOK, wireBasinConfig(config))
+}
+
+func (h *handler) deleteBasin(x *exchange, r *http.Request) error {
+	name, err := basinInPath(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	if _, err := h.o.Directory.DeleteBasin(ctx, name); err != nil {
+		return err
+	}
+	x.empty(http.StatusAccepted)
+	return nil
+}
+
+// provisioned answers a creation. The header is what clients tell the outcome by.
+func provisioned(x *exchange, r *http.Request, status int, outcome tenancy.Outcome, info any) error {
+	x.Header().Set(wire.HeaderProvisionResult, string(outcome))
+	return x.json(r, status, info)
+}
+
+func ensuredStatus(outcome tenancy.Outcome) int {
+	if outcome == tenancy.Created {
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+func wireBasin(b tenancy.BasinInfo) wire.BasinInfo {
+	info := wire.BasinInfo{Name: b.Name, CreatedAt: wire.Time{Time: b.CreatedAt}}
+	if b.Location != "" {
+		info.Location = &b.Location
+	}
+	if !b.DeletedAt.IsZero() {
+		info.DeletedAt = &wire.Time{Time: b.DeletedAt}
+	}
+	return info
+}
+
+// requestToken is the idempotency token of a creation; empty for none.
+func requestToken(r *http.Request) (string, error) {
+	token, err := wire.RequestTokenOf(r.Header)
+	return value(token), err
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// readJSON reads a body that has to be there.
+func (h *handler) readJSON(x *exchange, r *http.Request) ([]byte, error) {
+	if err := wire.RequireJSON(r.Header.Get("Content-Type")); err != nil {
+		return nil, err
+	}
+	return h.readBody(x, r, wire.CodeBadJSON)
+}
+
+// readOptionalJSON reads the body of a PUT, nil if there is none. Without a content type it is not looked at.
+func (h *handler) readOptionalJSON(x *exchange, r *http.Request) ([]byte, error) {
+	media := r.Header.Get("Content-Type")
+	if media == "" {
+		return nil, nil
+	}
+	if err := wire.RequireJSON(media); err != nil {
+		return nil, err
+	}
+	body, err := h.readBody(x, r, wire.CodeBadJSON)
+	if err != nil {
+		return nil, err
+	}
+	if there, err := wire.OptionalJSON(media, body); err != nil || !there {
+		return nil, err
+	}
+	return body, nil
+}

@@ -1,0 +1,36 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/tenancy"
+)
+
+// What a stream is resolved for, which decides whether it is created when absent.
+const (
+	onAppend = tenancy.Append
+	onRead   = tenancy.Read
+)
+
+// onStream does something on the stream that has a name. A remembered incarnation may be gone: if the head says so,
+// the name is resolved again, strongly, and whatever has it now gets one more try; else the directory says why not.
+func (h *handler) onStream(ctx context.Context, basin, stream string, use tenancy.Use, do func(coordinator.StreamRef) error) error {
+	ref, err := h.o.Directory.Resolve(ctx, basin, stream, use)
+	if err != nil {
+		return err
+	}
+	err = do(ref)
+	if !errors.Is(err, coordinator.ErrStreamNotFound) && !errors.Is(err, coordinator.ErrStreamDeleting) {
+		return err
+	}
+	fresh, freshErr := h.o.Directory.ResolveFresh(ctx, basin, stream, use)
+	switch {
+	case freshErr != nil:
+		return freshErr
+	case fresh == ref:
+		return err
+	}
+	return do(fresh)
+}

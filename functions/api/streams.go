@@ -1,0 +1,153 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tailrace-streams/tailrace/tenancy"
+	"github.com/tailrace-streams/tailrace/wire"
+)
+
+func (h *handler) listStreams(x *exchange, r *http.Request) error {
+	basin, err := wire.BasinOf(r.Header)
+	if err != nil {
+		return err
+	}
+	q, err := parseList(r, wire.StreamNames)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	page, err := h.o.Directory.ListStreams(ctx, basin, q.Prefix, q.StartAfter, q.Limit)
+	if err != nil {
+		return err
+	}
+	answer := wire.ListStreamsResponse{Streams: make([]wire.StreamInfo, len(page.Streams)), HasMore: page.HasMore}
+	for i, s := range page.Streams {
+		answer.Streams[i] = wireStream(s)
+	}
+	return x.json(r, http.StatusOK, answer)
+}
+
+func (h *handler) createStream(x *exchange, r *http.Request) error {
+	basin, err := wire.BasinOf(r.Header)
+	if err != nil {
+		return err
+	}
+	token, err := requestToken(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.readJSON(x, r)
+	if err != nil {
+		return err
+	}
+	request, err := wire.DecodeCreateStream(body)
+	if err != nil {
+		return err
+	}
+	if err := request.Config.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	info, outcome, err := h.o.Directory.CreateStream(ctx, basin, request.Stream, settings(request.Config), token)
+	if err != nil {
+		return err
+	}
+	return provisioned(x, r, http.StatusCreated, outcome, wireStream(info))
+}
+
+func (h *handler) getStream(x *exchange, r *http.Request) error {
+	basin, stream, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	_, config, err := h.o.Directory.GetStream(ctx, basin, stream)
+	if err != nil {
+		return err
+	}
+	return x.json(r, http.StatusOK, wireStreamConfig(config))
+}
+
+func (h *handler) ensureStream(x *exchange, r *http.Request) error {
+	basin, stream, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	var config *wire.StreamConfig
+	body, err := h.readOptionalJSON(x, r)
+	if err == nil && body != nil {
+		config, err = decodeStreamConfig(body)
+	}
+	if err != nil {
+		return err
+	}
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	info, outcome, err := h.o.Directory.EnsureStream(ctx, basin, stream, settings(config))
+	if err != nil {
+		return err
+	}
+	return provisioned(x, r, ensuredStatus(outcome), outcome, wireStream(info))
+}
+
+func decodeStreamConfig(body []byte) (*wire.StreamConfig, error) {
+	config, err := wire.DecodeStreamConfig(body)
+	return &config, err
+}
+
+func (h *handler) reconfigureStream(x *exchange, r *http.Request) error {
+	basin, stream, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.readJSON(x, r)
+	if err != nil {
+		return err
+	}
+	change, err := wire.DecodeStreamReconfiguration(body)
+	if err != nil {
+		return err
+	}
+	if err := change.Validate(); err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	_, config, err := h.o.Directory.ReconfigureStream(ctx, basin, stream, patchOf(change))
+	if err != nil {
+		return err
+	}
+	return x.json(r, http.StatusOK, wireStreamConfig(config))
+}
+
+// deleteStream begins a deletion. Followers here are told at once; elsewhere they find out by themselves.
+func (h *handler) deleteStream(x *exchange, r *http.Request) error {
+	basin, stream, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	info, err := h.o.Directory.DeleteStream(ctx, basin, stream)
+	if err != nil {
+		return err
+	}
+	h.o.Streams.Poke(info.Ref)
+	x.empty(http.StatusAccepted)
+	return nil
+}
+
+func wireStream(s tenancy.StreamInfo) wire.StreamInfo {
+	info := wire.StreamInfo{Name: s.Name, CreatedAt: wire.Time{Time: s.CreatedAt}, Cipher: cipher(s.Cipher)}
+	if !s.DeletedAt.IsZero() {
+		info.DeletedAt = &wire.Time{Time: s.DeletedAt}
+	}
+	return info
+}
