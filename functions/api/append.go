@@ -1,0 +1,136 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/segments"
+	"github.com/tailrace-streams/tailrace/wire"
+)
+
+// append serves POST of records: one batch, or a session. The order of checks is s2-api 2.4's: the basin, the path,
+// the headers, the body, and only then the stream, so that a request which could never succeed creates nothing.
+func (h *handler) append(x *exchange, r *http.Request) error {
+	basin, stream, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	mode, protoAnswer := wire.NegotiateAppend(r.Header.Get("Content-Type"), r.Header.Get("Accept"))
+	if _, err := wire.EncryptionKeyOf(r.Header); err != nil {
+		return err
+	}
+	if mode == wire.AppendSession {
+		return h.appendSession(x, r, basin, stream)
+	}
+	in, err := h.readAppend(x, r, mode)
+	if err != nil {
+		return err
+	}
+	ack, err := h.appendBatch(r, basin, stream, &in)
+	if err != nil {
+		return err
+	}
+	if protoAnswer {
+		return x.body(r, http.StatusOK, wire.MediaProto, wire.EncodeAckProto(make([]byte, 0, ackSize), ack))
+	}
+	return x.body(r, http.StatusOK, wire.MediaJSON, wire.AppendAckJSON(make([]byte, 0, ackSize), ack))
+}
+
+// ackSize is about the size of an acknowledgement in JSON.
+const ackSize = 192
+
+// readAppend reads and decodes the body of a unary append.
+func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode) (wire.AppendInput, error) {
+	if mode == wire.AppendProto {
+		body, err := h.readBody(x, r, wire.CodeBadProto)
+		if err != nil {
+			return wire.AppendInput{}, err
+		}
+		return wire.DecodeAppendInputProto(body, wire.CodeBadProto)
+	}
+	format, err := wire.FormatOf(r.Header)
+	if err != nil {
+		return wire.AppendInput{}, err
+	}
+	if err := wire.RequireJSON(r.Header.Get("Content-Type")); err != nil {
+		return wire.AppendInput{}, err
+	}
+	body, err := h.readBody(x, r, wire.CodeBadJSON)
+	if err != nil {
+		return wire.AppendInput{}, err
+	}
+	return wire.DecodeAppendInputJSON(body, format)
+}
+
+// appendBatch validates a batch and appends it.
+func (h *handler) appendBatch(r *http.Request, basin, stream string, in *wire.AppendInput) (wire.AppendAck, error) {
+	batch, err := batchOf(in)
+	if err != nil {
+		return wire.AppendAck{}, err
+	}
+	size, err := segments.ValidateBatch(batch.Records)
+	if err != nil {
+		return wire.AppendAck{}, err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	begun := h.o.Now()
+	var ack coordinator.Ack
+	err = h.onStream(ctx, basin, stream, onAppend, func(ref coordinator.StreamRef) (err error) {
+		ack, err = h.o.Streams.Append(ctx, ref, batch)
+		return h.appendError(ctx, ref, err)
+	})
+	if err != nil {
+		return wire.AppendAck{}, err
+	}
+	h.metrics.ack.Observe(h.o.Now().Sub(begun).Seconds())
+	h.metrics.records.Observe(float64(len(batch.Records)))
+	h.metrics.batch.Observe(float64(size))
+	return wireAck(ack), nil
+}
+
+// appendError says of a coordinator's error what its types promise: all but Indefinite are definite. To a missed
+// match_seq_num it adds the tail.
+func (h *handler) appendError(ctx context.Context, ref coordinator.StreamRef, err error) error {
+	if err == nil || inDoubt(err) {
+		return err
+	}
+	var mismatch *coordinator.MatchMismatch
+	if errors.As(err, &mismatch) {
+		if tail, tailErr := h.o.Streams.CheckTail(ctx, ref); tailErr == nil {
+			return &mismatchAt{err, tail}
+		}
+	}
+	return unapplied{err}
+}
+
+// batchOf turns a decoded body into a batch, which owns what the body has.
+func batchOf(in *wire.AppendInput) (coordinator.Batch, error) {
+	if in.FencingToken != nil {
+		if err := wire.CheckFencingToken(*in.FencingToken, wire.CodeInvalid); err != nil {
+			return coordinator.Batch{}, err
+		}
+	}
+	records := make([]segments.Record, len(in.Records))
+	n := 0
+	for i := range in.Records {
+		n += len(in.Records[i].Headers)
+	}
+	headers := make([]segments.Header, 0, n) // of all records
+	for i := range in.Records {
+		from := &in.Records[i]
+		records[i] = segments.Record{Timestamp: from.Timestamp, HasTimestamp: from.HasTimestamp, Body: from.Body}
+		start := len(headers)
+		for _, header := range from.Headers {
+			headers = append(headers, segments.Header(header))
+		}
+		records[i].Headers = headers[start:len(headers):len(headers)]
+	}
+	return coordinator.Batch{Records: records, Token: in.FencingToken, Match: in.MatchSeqNum}, nil
+}
+
+func wireAck(a coordinator.Ack) wire.AppendAck {
+	return wire.AppendAck{Start: position(a.Start), End: position(a.End), Tail: position(a.Tail)}
+}

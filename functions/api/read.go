@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/segments"
+	"github.com/tailrace-streams/tailrace/wire"
+)
+
+// readRequest is a read as it was asked for.
+type readRequest struct {
+	basin, stream string
+	mode          wire.ReadMode
+	query         wire.ReadQuery
+	format        wire.Format
+	after         *tmpID // where an event stream resumes
+}
+
+// read serves GET of records: one answer, an event stream, or a session, by the headers.
+func (h *handler) read(x *exchange, r *http.Request) error {
+	q, err := parseRead(r)
+	if err != nil {
+		return err
+	}
+	switch q.mode {
+	case wire.ReadSession:
+		return h.readSession(x, r, q)
+	case wire.ReadSSE:
+		return h.readEvents(x, r, q)
+	default:
+		return h.readOnce(x, r, q)
+	}
+}
+
+// parseRead checks a read in the order of s2-api 2.4. What it refuses creates no stream.
+func parseRead(r *http.Request) (q readRequest, err error) {
+	if q.basin, q.stream, err = streamOf(r); err != nil {
+		return q, err
+	}
+	values, err := wire.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, err
+	}
+	if q.query, err = wire.ParseReadQuery(values); err != nil {
+		return q, err
+	}
+	q.mode = wire.NegotiateRead(r.Header.Get("Content-Type"), r.Header.Get("Accept"))
+	if q.mode == wire.ReadJSON || q.mode == wire.ReadSSE {
+		if q.format, err = wire.FormatOf(r.Header); err != nil {
+			return q, err
+		}
+	}
+	if _, err := wire.EncryptionKeyOf(r.Header); err != nil {
+		return q, err
+	}
+	if q.mode == wire.ReadSSE {
+		if q.after, err = tmpIDOf(r.Header); err != nil {
+			return q, err
+		}
+	}
+	return q, q.query.Validate()
+}
+
+// options are the terms of the read for the coordinator.
+func (q *readRequest) options(unary bool) coordinator.ReadOptions {
+	o := coordinator.ReadOptions{
+		SeqNum: q.query.SeqNum, Timestamp: q.query.Timestamp, TailOffset: q.query.TailOffset, Clamp: q.query.Clamp,
+		Count: q.query.Count, Bytes: q.query.Bytes, Until: q.query.Until, Unary: unary,
+	}
+	if q.query.Wait != nil {
+		wait := time.Duration(*q.query.Wait) * time.Second
+		if unary {
+			wait = min(wait, wire.WaitMax)
+		}
+		o.Wait = &wait
+	}
+	if q.after != nil {
+		resume(&o, *q.after)
+	}
+	return o
+}
+
+// open resolves the stream and opens a reader on it.
+func (h *handler) open(ctx context.Context, q *readRequest, o coordinator.ReadOptions) (reader *coordinator.Reader, err error) {
+	err = h.onStream(ctx, q.basin, q.stream, onRead, func(ref coordinator.StreamRef) (err error) {
+		reader, err = h.o.Streams.OpenReader(ctx, ref, o)
+		return err
+	})
+	return reader, err
+}
+
+// readOnce answers with what there is, or with the first that comes within `wait`.
+func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
+	o := q.options(true)
+	limit := h.o.RequestTimeout
+	if o.Wait != nil {
+		limit += *o.Wait
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	reader, err := h.open(ctx, &q, o)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	event, err := reader.Next(ctx)
+	if err != nil {
+		return err
+	}
+	buf := buffers.get()
+	defer buffers.put(buf)
+	records, tail := recordsOf(&event), tailOf(&event)
+	if q.mode == wire.ReadProto {
+		buf.b = wire.EncodeReadBatchProto(buf.b, records, tail)
+		return x.body(r, http.StatusOK, wire.MediaProto, buf.b)
+	}
+	buf.b = wire.AppendReadBatchJSON(buf.b, records, tail, q.format)
+	return x.body(r, http.StatusOK, wire.MediaJSON, buf.b)
+}
+
+// recordsOf gives the records of an event with the numbers that are theirs.
+func recordsOf(e *coordinator.ReadEvent) []wire.Record {
+	records := make([]wire.Record, len(e.Records))
+	n := 0
+	for i := range e.Records {
+		n += len(e.Records[i].Headers)
+	}
+	headers := make([]wire.Header, 0, n)
+	for i := range e.Records {
+		from := &e.Records[i]
+		start := len(headers)
+		headers = appendHeaders(headers, from.Headers)
+		records[i] = wire.Record{
+			SeqNum: e.Start + uint64(i), Timestamp: from.Timestamp, Headers: headers[start:], Body: from.Body,
+		}
+	}
+	return records
+}
+
+func appendHeaders(dst []wire.Header, src []segments.Header) []wire.Header {
+	for _, h := range src {
+		dst = append(dst, wire.Header(h))
+	}
+	return dst
+}
+
+func tailOf(e *coordinator.ReadEvent) *wire.StreamPosition {
+	if e.Tail == nil {
+		return nil
+	}
+	p := position(*e.Tail)
+	return &p
+}
+
+// buffer is memory to encode an answer in.
+type buffer struct{ b []byte }
+
+// bufferMax is the size from which a buffer is not kept: most answers are small, and one of 1 MiB of control
+// characters takes 6 MiB.
+const bufferMax = 2 << 20
+
+type bufferPool struct{ pool sync.Pool }
+
+var buffers = bufferPool{sync.Pool{New: func() any { return new(buffer) }}}
+
+func (p *bufferPool) get() *buffer {
+	b := p.pool.Get().(*buffer)
+	b.b = b.b[:0]
+	return b
+}
+
+func (p *bufferPool) put(b *buffer) {
+	if cap(b.b) <= bufferMax {
+		p.pool.Put(b)
+	}
+}

@@ -1,0 +1,27 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/wire"
+)
+
+// checkTail serves the durable tail of a stream. It needs no encryption key.
+func (h *handler) checkTail(x *exchange, r *http.Request) error {
+	basin, stream, err := streamOf(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	var tail coordinator.Position
+	err = h.onStream(ctx, basin, stream, onRead, func(ref coordinator.StreamRef) (err error) {
+		tail, err = h.o.Streams.CheckTail(ctx, ref)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return x.body(r, http.StatusOK, wire.MediaJSON, wire.AppendTailJSON(nil, position(tail)))
+}
