@@ -146,19 +146,23 @@ func openBlock(seed, first uint32, block []byte) (blockHeader, []byte, error) {
 	return h, payload, err
 }
 
-// One encoder and one decoder serve everybody: both take concurrent calls and keep a pool of states inside. They are
-// made on first use, since a function that meets only small batches needs neither.
+// One encoder and one decoder serve everybody: both take concurrent calls and keep as many states as there are
+// processors. They are made at start, not on first use, since they hold channels: made inside the synctest bubble of
+// one simulation they could not be used in the next. A state's tables are not touched, so not backed by memory,
+// before it compresses something.
 var (
-	encoder = sync.OnceValue(func() *zstd.Encoder {
-		return must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
-			zstd.WithWindowSize(512<<10), zstd.WithLowerEncoderMem(true)))
-	})
-	decoder = sync.OnceValue(func() *zstd.Decoder {
-		return must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-			zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxBlockRaw)))
-	})
+	encoder = newEncoder()
+	decoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+		zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(maxBlockRaw)))
 	scratch = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 )
+
+func newEncoder() *zstd.Encoder {
+	e := must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithWindowSize(512<<10), zstd.WithLowerEncoderMem(true)))
+	e.EncodeAll(nil, nil) // makes the states
+	return e
+}
 
 func must[T any](v T, err error) T {
 	if err != nil {
@@ -171,7 +175,7 @@ func must[T any](v T, err error) T {
 func compressTail(dst []byte, at int) ([]byte, byte) {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	out := encoder().EncodeAll(dst[at:], (*buf)[:0])
+	out := encoder.EncodeAll(dst[at:], (*buf)[:0])
 	*buf = out[:0]
 	raw := len(dst) - at
 	if len(out) > raw-raw/compressShare {
@@ -182,7 +186,7 @@ func compressTail(dst []byte, at int) ([]byte, byte) {
 
 // decompress gives exactly raw bytes or an error. It never allocates more than that for the result.
 func decompress(stored []byte, raw uint32) ([]byte, error) {
-	out, err := decoder().DecodeAll(stored, make([]byte, 0, raw))
+	out, err := decoder.DecodeAll(stored, make([]byte, 0, raw))
 	if err != nil {
 		return nil, fmt.Errorf("decompress %d bytes: %w", len(stored), err)
 	}

@@ -95,7 +95,17 @@ func (e *chunkEncoder) finish() []byte {
 // was asked for; only a block table (ReadFooter) then tells more.
 func DecodeChunk(stream StreamID, chunk []byte, skip, n uint32) ([]StoredRecord, error) {
 	d := chunkReader{seed: streamSeed(stream), walk: blockWalk{rest: chunk}}
-	return d.read(uint64(skip), uint64(n), math.MaxInt)
+	return d.read(uint64(skip), askedFor(n), math.MaxInt)
+}
+
+// toTheEnd is more records than there are; reading them is no error.
+const toTheEnd = math.MaxUint64 - math.MaxUint32
+
+func askedFor(n uint32) uint64 {
+	if n == AllRecords {
+		return toTheEnd
+	}
+	return uint64(n)
 }
 
 // ChunkBlocks lists the blocks of a chunk by their headers, without verifying payloads.
@@ -171,13 +181,10 @@ type chunkReader struct {
 // read appends records skip to skip+n to out, stopping behind the block that brings the bytes decoded to budget.
 func (d *chunkReader) read(skip, n uint64, budget int) ([]StoredRecord, error) {
 	end := skip + n
-	if n == AllRecords {
-		end = math.MaxUint32
-	}
 	for next := skip; next < end && (budget > 0 || next == skip); {
 		b, ok := d.walk.next()
 		switch {
-		case !ok && n == AllRecords:
+		case !ok && n == toTheEnd:
 			return d.out, nil
 		case !ok:
 			return d.out, damaged(next, end, fmt.Errorf("it ends with record %d", b.first))
@@ -199,7 +206,8 @@ func (d *chunkReader) read(skip, n uint64, budget int) ([]StoredRecord, error) {
 }
 
 func damaged(first, end uint64, cause error) error {
-	return &CorruptError{What: "chunk", First: uint32(min(first, math.MaxUint32)), N: uint32(max(first, end) - first), Cause: cause}
+	first, end = min(first, math.MaxUint32), min(end, math.MaxUint32)
+	return &CorruptError{What: "chunk", First: uint32(first), N: uint32(max(first, end) - first), Cause: cause}
 }
 
 // nextOpens reports whether the block behind a damaged one is sound where the damaged one's header puts it: then
@@ -267,7 +275,7 @@ func Rechunk(dst []byte, stream StreamID, parts ...ChunkRange) ([]byte, error) {
 	e := newChunkEncoder(slices.Grow(dst, size), stream)
 	for i := range parts {
 		d.walk, d.out = blockWalk{rest: parts[i].Chunk}, d.out[:0]
-		records, err := d.read(uint64(parts[i].Skip), uint64(parts[i].N), math.MaxInt)
+		records, err := d.read(uint64(parts[i].Skip), askedFor(parts[i].N), math.MaxInt)
 		if err != nil {
 			return dst, fmt.Errorf("join chunks: part %d: %w", i, err)
 		}
