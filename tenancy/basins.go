@@ -180,7 +180,8 @@ func (d *Directory) updateBasin(ctx context.Context, name string, change func(Ba
 		}
 		next := b
 		next.Config = change(b.Config)
-		if err := next.Config.check(d.Ciphers); err != nil {
+		// A cipher that is there already may stay, even if this server does not know it.
+		if err := next.Config.check(append([]string{b.Config.StreamCipher}, d.Ciphers...)); err != nil {
 			return b, false, err
 		}
 		if next.Config.equal(&b.Config) {

@@ -148,11 +148,11 @@ func (d *Directory) abandon(ctx context.Context, e *entry, reason error) (entry,
 	return *e, reason
 }
 
-// createHead makes the head that the entry asks for. One that is there is this one: ids are never reused. It may be a
+// createHead makes the head that the entry asks for, at the version that the entry will have when it is active. One that is there is this one: ids are never reused. It may be a
 // tombstone, if the entry was marked meanwhile; then the entry has moved, and nobody makes it active.
 func (d *Directory) createHead(ctx context.Context, e *entry) error {
 	err := d.Heads.Create(ctx, coordinator.Head{
-		V: 1, Basin: e.basin, Stream: e.ID, State: coordinator.Active, StateID: coordinator.NewOpID(),
+		V: e.v + 1, Basin: e.basin, Stream: e.ID, State: coordinator.Active, StateID: coordinator.NewOpID(),
 		Config: *e.Config, ConfigV: 1, CreatedAt: e.CreatedAt,
 	})
 	if errors.Is(err, coordinator.ErrExists) {

@@ -3,7 +3,6 @@ package tenancy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -42,6 +41,7 @@ func (d *Directory) deleteStream(ctx context.Context, basin, name string, only s
 		if err := d.beginDelete(ctx, &e); err != nil {
 			return StreamInfo{}, err
 		}
+		d.streams.Invalidate(names{basin, name})
 		return e.info(), nil
 	}
 	return StreamInfo{}, exhausted(ctx)
@@ -140,14 +140,19 @@ func (d *Directory) putWork(ctx context.Context, kind workKind, e *entry, delay 
 
 // purge removes the tombstone of a name. A removal whose reply is lost may come late, and finds the version that it
 // names again only in a row that began anew: so then the tombstone moves on to the next version and is kept as long
-// as any other.
-func (d *Directory) purge(ctx context.Context, key coordinator.Key, grave record, version uint64) error {
+// as any other; again notes the work for then.
+func (d *Directory) purge(ctx context.Context, key coordinator.Key, grave record, version uint64, again func() error) error {
 	err := d.drop(ctx, key, version)
 	if err == nil || coordinator.Definite(err) {
 		return err
 	}
-	if _, perr := d.put(ctx, key, grave, version); perr != nil {
-		return fmt.Errorf("renew tombstone after a lost removal: %w", perr)
+	if err := again(); err != nil {
+		return err
+	}
+	_, err = d.put(ctx, key, grave, version)
+	var m *moved
+	if errors.As(err, &m) {
+		return nil // the removal took place, or another process is at it
 	}
 	return err
 }

@@ -40,13 +40,8 @@ func Definite(err error) bool {
 	if errors.Is(err, coordinator.ErrUnknown) {
 		return false
 	}
-	for _, answer := range []error{
-		ErrBasinNotFound, ErrBasinExists, ErrBasinDeleting, ErrStreamNotFound, ErrStreamExists, ErrStreamDeleting,
-		ErrConflict, ErrInUse,
-	} {
-		if errors.Is(err, answer) {
-			return true
-		}
+	if isSentinel(err) {
+		return true
 	}
 	var invalid *InvalidError
 	return errors.As(err, &invalid) || coordinator.Definite(err)
@@ -109,6 +104,10 @@ func isAnswer(err error) bool {
 	if errors.As(err, &d) || errors.As(err, &e) || errors.As(err, &invalid) {
 		return true
 	}
+	return isSentinel(err)
+}
+
+func isSentinel(err error) bool {
 	for _, answer := range []error{
 		ErrBasinNotFound, ErrBasinExists, ErrBasinDeleting, ErrStreamNotFound, ErrStreamExists, ErrStreamDeleting,
 		ErrConflict, ErrInUse,
@@ -118,6 +117,14 @@ func isAnswer(err error) bool {
 		}
 	}
 	return false
+}
+
+// onlooker marks the failure of finishing what somebody else began: whatever is in doubt is not this call's.
+func onlooker(err error) error {
+	if err == nil || isSentinel(err) {
+		return err
+	}
+	return &early{err}
 }
 
 func invalid(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }

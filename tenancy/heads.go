@@ -10,50 +10,50 @@ import (
 
 // updateConfig replaces the config in a stream's head by what change makes of it, and tells whether that differs.
 // The head is the truth about a stream's config; the directory has no copy. errGone if the stream is not active.
-func (d *Directory) updateConfig(ctx context.Context, e *entry, change func(coordinator.StreamConfig) coordinator.StreamConfig) (coordinator.StreamConfig, bool, error) {
+func (d *Directory) updateConfig(ctx context.Context, e *entry, change func(coordinator.StreamConfig) coordinator.StreamConfig) (coordinator.Head, bool, error) {
 	for n := 0; n < attempts && pause(ctx, n); n++ {
 		h, err := d.Heads.Load(ctx, e.ID)
 		switch {
 		case errors.Is(err, coordinator.ErrNotFound) || err == nil && h.State != coordinator.Active:
-			return h.Config, false, errGone
+			return h, false, errGone
 		case err != nil:
-			return h.Config, false, untouched(fmt.Errorf("load head: %w", err))
+			return h, false, untouched(fmt.Errorf("load head: %w", err))
 		}
 		next := change(h.Config)
 		if next == h.Config {
-			return next, false, nil
+			return h, false, nil
 		}
-		err = d.casConfig(ctx, &h, next)
+		h, err = d.casConfig(ctx, &h, next)
 		if !isRefused(err, coordinator.RefusedChanged) {
-			return next, true, err
+			return h, true, err
 		}
 	}
-	return coordinator.StreamConfig{}, false, exhausted(ctx)
+	return coordinator.Head{}, false, exhausted(ctx)
 }
 
 // casConfig installs a config over the one in h. A *Refusal with RefusedChanged says that it was not and will not be
 // installed and that another try may succeed.
-func (d *Directory) casConfig(ctx context.Context, h *coordinator.Head, next coordinator.StreamConfig) error {
+func (d *Directory) casConfig(ctx context.Context, h *coordinator.Head, next coordinator.StreamConfig) (coordinator.Head, error) {
 	op := coordinator.NewOpID()
-	_, err := d.Heads.Change(ctx, h.Stream, &coordinator.Change{
+	after, err := d.Heads.Change(ctx, h.Stream, &coordinator.Change{
 		ID: op, Config: &coordinator.ConfigChange{Config: next, IfV: h.ConfigV},
 	})
 	switch {
 	case err == nil:
-		return nil
+		return after, nil
 	case isRefused(err, coordinator.RefusedState), errors.Is(err, coordinator.ErrNotFound):
-		return errGone
+		return after, errGone
 	case isRefused(err, coordinator.RefusedChanged):
-		return err
+		return after, err
 	case coordinator.Definite(err):
-		return untouched(err)
+		return after, untouched(err)
 	}
 	return d.settleConfig(ctx, h, op, err)
 }
 
 // settleConfig finds out what became of a config change in doubt (protocol 4, "verbs"): our id is there, or the
 // counter moved without it, or the counter is moved so that the change can never come.
-func (d *Directory) settleConfig(ctx context.Context, before *coordinator.Head, op coordinator.OpID, cause error) error {
+func (d *Directory) settleConfig(ctx context.Context, before *coordinator.Head, op coordinator.OpID, cause error) (coordinator.Head, error) {
 	ctx, cancel := d.settle(ctx)
 	defer cancel()
 	for n := 0; n < attempts && pause(ctx, n); n++ {
@@ -72,13 +72,13 @@ func (d *Directory) settleConfig(ctx context.Context, before *coordinator.Head, 
 		}
 		switch {
 		case h.ConfigID == op:
-			return nil
+			return h, nil
 		case h.ConfigID == before.ConfigID || h.ConfigV == before.ConfigV+1:
-			return &coordinator.Refusal{Reason: coordinator.RefusedChanged, Head: h}
+			return h, &coordinator.Refusal{Reason: coordinator.RefusedChanged, Head: h}
 		}
-		return &doubt{cause} // somebody else's change lies over what may have been ours
+		return h, &doubt{cause} // somebody else's change lies over what may have been ours
 	}
-	return &doubt{cause}
+	return coordinator.Head{}, &doubt{cause}
 }
 
 // forwardHead moves a stream's head to Deleting or Deleted. It may be repeated. A stream that never got a head gets a

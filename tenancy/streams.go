@@ -16,8 +16,10 @@ type StreamInfo struct {
 	CreatedAt time.Time
 	DeletedAt time.Time
 	Cipher    string
-	// Version is that of the directory's row: it names the revision of a creation or deletion.
-	Version uint64
+	// Version is that of the directory's row: it names the revision of a creation or deletion. HeadV is the v of the
+	// stream's head, where the call has read or changed it, else 0. Heads begin at the version of the row that makes
+	// them active, so that a head always includes the revision of its creation.
+	Version, HeadV uint64
 }
 
 // place is where a stream's name is kept.
@@ -39,7 +41,16 @@ func (e *entry) ref() coordinator.StreamRef {
 }
 
 func (e *entry) info() StreamInfo {
-	return StreamInfo{e.name, e.ref(), toTime(e.CreatedAt), toTime(e.DeletedAt), e.Cipher, e.v}
+	return StreamInfo{
+		Name: e.name, Ref: e.ref(), CreatedAt: toTime(e.CreatedAt), DeletedAt: toTime(e.DeletedAt),
+		Cipher: e.Cipher, Version: e.v,
+	}
+}
+
+func (e *entry) under(h *coordinator.Head) StreamInfo {
+	info := e.info()
+	info.HeadV = h.V
+	return info
 }
 
 // CreateStream makes a stream. A non-empty token makes it idempotent, as in CreateBasin.
@@ -68,7 +79,7 @@ func (d *Directory) EnsureStream(ctx context.Context, basin, name string, settin
 		if created {
 			return e.info(), Created, nil
 		}
-		_, changed, err := d.updateConfig(ctx, &e, func(old coordinator.StreamConfig) coordinator.StreamConfig {
+		h, changed, err := d.updateConfig(ctx, &e, func(old coordinator.StreamConfig) coordinator.StreamConfig {
 			replaced := b.Config.Effective(settings)
 			if settings.Fencing == nil {
 				replaced.Fencing = old.Fencing
@@ -81,9 +92,9 @@ func (d *Directory) EnsureStream(ctx context.Context, basin, name string, settin
 		case err != nil:
 			return StreamInfo{}, "", err
 		case changed:
-			return e.info(), Updated, nil
+			return e.under(&h), Updated, nil
 		}
-		return e.info(), Noop, nil
+		return e.under(&h), Noop, nil
 	}
 	return StreamInfo{}, "", exhausted(ctx)
 }
@@ -103,11 +114,11 @@ func (d *Directory) ReconfigureStream(ctx context.Context, basin, name string, p
 		if err != nil {
 			return StreamInfo{}, coordinator.StreamConfig{}, untouched(err)
 		}
-		config, _, err := d.updateConfig(ctx, &e, func(old coordinator.StreamConfig) coordinator.StreamConfig {
+		h, _, err := d.updateConfig(ctx, &e, func(old coordinator.StreamConfig) coordinator.StreamConfig {
 			return patch.onStream(old, b.Config.defaults())
 		})
 		if !errors.Is(err, errGone) {
-			return e.info(), config, err
+			return e.under(&h), h.Config, err
 		}
 	}
 	return StreamInfo{}, coordinator.StreamConfig{}, exhausted(ctx)
@@ -123,7 +134,7 @@ func (d *Directory) GetStream(ctx context.Context, basin, name string) (StreamIn
 		h, err := d.Heads.Load(ctx, e.ID)
 		switch {
 		case err == nil && h.State == coordinator.Active:
-			return e.info(), h.Config, nil
+			return e.under(&h), h.Config, nil
 		case err != nil && !errors.Is(err, coordinator.ErrNotFound):
 			return StreamInfo{}, coordinator.StreamConfig{}, untouched(err)
 		}
@@ -189,12 +200,12 @@ func (d *Directory) advance(ctx context.Context, e *entry) (again bool, err erro
 	switch e.State {
 	case Creating:
 		_, err := d.complete(ctx, e)
-		return true, err
+		return true, onlooker(err)
 	case Deleting:
 		if d.now() < e.DeletedAt+uint64(d.DeleteLinger.Milliseconds()) {
 			return false, ErrStreamDeleting
 		}
-		return true, d.finish(ctx, e, true)
+		return true, onlooker(d.finish(ctx, e, true))
 	}
 	return false, nil
 }

@@ -17,7 +17,7 @@ import (
 func (d *Directory) Run(ctx context.Context) {
 	var g errgroup.Group
 	g.Go(func() error {
-		d.every(ctx, d.SweepPeriod, func() {
+		d.every(ctx, rand.N(d.SweepPeriod), d.SweepPeriod, func() {
 			if done, err := d.Sweep(ctx); err != nil || done.Failed > 0 {
 				d.Log.Warn().Err(err).Int64("failed", done.Failed).Msg("sweep of the directory is not complete")
 			}
@@ -25,7 +25,8 @@ func (d *Directory) Run(ctx context.Context) {
 		return nil
 	})
 	g.Go(func() error {
-		d.every(ctx, d.WalkPeriod, func() {
+		// Early enough for a process that is restarted every day.
+		d.every(ctx, rand.N(d.WalkPeriod)/24, d.WalkPeriod, func() {
 			if err := d.Repair(ctx); err != nil {
 				d.Log.Warn().Err(err).Msg("walk of the directory is not complete")
 			}
@@ -35,9 +36,10 @@ func (d *Directory) Run(ctx context.Context) {
 	_ = g.Wait()
 }
 
-// every calls f once a period, at an offset of its own so that processes that started together do not work together.
-func (d *Directory) every(ctx context.Context, period time.Duration, f func()) {
-	timer := time.NewTimer(rand.N(period))
+// every calls f after first and then once a period. Callers draw first, so that processes that started together do
+// not work together.
+func (d *Directory) every(ctx context.Context, first, period time.Duration, f func()) {
+	timer := time.NewTimer(first)
 	defer timer.Stop()
 	for {
 		select {
@@ -193,7 +195,9 @@ func (d *Directory) purgeStream(ctx context.Context, e *entry) (bool, error) {
 	}
 	grave := e.streamRow
 	grave.DeletedAt = d.now()
-	return true, d.purge(ctx, streamKey(e.basin, e.name), &grave, e.v)
+	return true, d.purge(ctx, streamKey(e.basin, e.name), &grave, e.v, func() error {
+		return d.putWork(ctx, purgeStream, e, d.TombstoneAge)
+	})
 }
 
 func (d *Directory) doPurgeBasin(ctx context.Context, w *work) (bool, error) {
@@ -213,7 +217,9 @@ func (d *Directory) purgeBasin(ctx context.Context, b *basin) (bool, error) {
 	}
 	grave := b.basinRow
 	grave.DeletedAt = d.now()
-	return true, d.purge(ctx, basinKey(b.name), &grave, b.v)
+	return true, d.purge(ctx, basinKey(b.name), &grave, b.v, func() error {
+		return d.putBasinWork(ctx, purgeBasin, b, d.now()+uint64(d.TombstoneAge.Milliseconds()))
+	})
 }
 
 // aged reports whether a tombstone of that time may go.
