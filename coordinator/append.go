@@ -21,6 +21,7 @@ type Coordinator struct {
 	reader *segments.Reader
 	hubs   *hubs
 	budget *budget
+	upkeep *upkeep
 	moves  *semaphore.Weighted
 
 	// life ends with Close; background are the goroutines that run until then.
@@ -55,7 +56,7 @@ func New(o Options) (*Coordinator, error) {
 		flushers:   make(map[segments.BasinID]*flusher),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.hubs = newHubs(c)
+	c.hubs, c.upkeep = newHubs(c), newUpkeep(c)
 	return c, nil
 }
 

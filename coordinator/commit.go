@@ -54,6 +54,9 @@ func (s *sequencer) committed(p plan, h Head, begun uint64) {
 	s.learn(h, begun)
 	s.acknowledge(p.items, at, h.TailPosition())
 	s.oweMove()
+	if len(p.commit.Trims) > 0 {
+		s.c.upkeep.later(s.ref)
+	}
 }
 
 // acknowledge answers items that are in the stream, the first of them at the given position: its sequence number,
