@@ -159,6 +159,31 @@ func repeat[T any](v T, n int) []T {
 	return out
 }
 
+// TestChunkCompression: zstd is used where it wins its share, and not on small payloads.
+func TestChunkCompression(t *testing.T) {
+	t.Parallel()
+	random := numbered(1, 4000)[0].Records[0].Body
+	for name, c := range map[string]struct {
+		body []byte
+		want byte
+	}{
+		"small":  {make([]byte, compressMin-20), codecNone},
+		"large":  {make([]byte, compressMin+20), codecZstd},
+		"random": {random, codecNone},
+		"mixed":  {append(make([]byte, 400), random...), codecNone},
+		"half":   {append(make([]byte, 4000), random...), codecZstd},
+	} {
+		batch := StoredBatch{1, []Record{{Timestamp: 1, HasTimestamp: true, Body: c.body}}}
+		chunk := AppendChunk(nil, testStream, batch)
+		if chunk[1] != c.want {
+			t.Errorf("%s: codec %d, want %d", name, chunk[1], c.want)
+		}
+		if got := mustDecode(t, chunk); !sameRecords(got, flatten([]StoredBatch{batch})) {
+			t.Errorf("%s: the record differs", name)
+		}
+	}
+}
+
 func TestChunkManyTinyRecords(t *testing.T) {
 	t.Parallel()
 	batch := StoredBatch{9, repeat(Record{Timestamp: 9, HasTimestamp: true}, 150_000)}
@@ -249,6 +274,23 @@ func TestDecodeChunkBehindDamage(t *testing.T) {
 	if _, err = DecodeChunk(testStream, chunk, lost[0]+7, 3); !errors.As(err, &damage) ||
 		damage.First != lost[0]+7 || damage.N != 3 {
 		t.Fatalf("inside the damage: %v", err)
+	}
+}
+
+// TestDecodeChunkLyingHeader: when the header behind which a block is lost may itself be wrong, the error covers all
+// that was asked for, so that reading on at its end never returns records under wrong numbers.
+func TestDecodeChunkLyingHeader(t *testing.T) {
+	t.Parallel()
+	sound := AppendChunk(nil, testStream, numbered(900, 1000)...)
+	blocks, _ := ChunkBlocks(sound)
+	for at, what := range map[uint32]string{0: "magic", 1: "codec", 3: "records", 7: "raw length", 11: "stored length"} {
+		chunk := bytes.Clone(sound)
+		chunk[blocks[0].Length+at] ^= 0x04
+		got, err := DecodeChunk(testStream, chunk, 5, 890)
+		var damage *CorruptError
+		if !errors.As(err, &damage) || damage.First != blocks[0].Records || damage.End() != 895 || len(got) != int(blocks[0].Records-5) {
+			t.Errorf("%s: %d records, then %v", what, len(got), err)
+		}
 	}
 }
 

@@ -132,9 +132,13 @@ func fullPage() *Page {
 
 func TestPageSize(t *testing.T) {
 	t.Parallel()
-	data, err := EncodePage(fullPage())
+	p := fullPage()
+	data, err := EncodePage(p)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got, err := DecodePage(data); err != nil || !reflect.DeepEqual(got, p) {
+		t.Fatalf("the page differs: %v", err)
 	}
 	perRow := float64(len(data)) / MaxPageRows
 	t.Logf("%.1f bytes a row", perRow)

@@ -21,7 +21,7 @@ import "encoding/binary"
 //	          difference of IDs.Min, IDs.Max - IDs.Min, difference of Objects.Min, Objects.Max - Objects.Min,
 //	          id of the child, its size in bytes
 //
-// A row that no flag shortens takes some 60 bytes; one that shares its chunk with the one before about 20, of which
+// A row that no flag shortens takes some 50 bytes; one that shares its chunk with the one before about 20, of which
 // the random part of its id is half.
 const (
 	rowSameID      = 1 << iota // id as in the row before: another attempt with the same object

@@ -275,7 +275,11 @@ func TestReadMissing(t *testing.T) {
 // is cut, through the trailer, the footer and the last blocks. Records are lost only in the block that was hit; the others read as they were written.
 func TestReadBehindDamage(t *testing.T) {
 	t.Parallel()
-	batches := numbered(120, 20_000) // ten blocks
+	t.Run("read by blocks", func(t *testing.T) { t.Parallel(); testReadBehindDamage(t, numbered(120, 20_000), 10) })
+	t.Run("read whole", func(t *testing.T) { t.Parallel(); testReadBehindDamage(t, numbered(45, 20_000), 4) })
+}
+
+func testReadBehindDamage(t *testing.T, batches []StoredBatch, wantBlocks int) {
 	want := flatten(batches)
 	objects, entries := stored(t, numbered(2, 10), numbered(2, 10), batches)
 	e, sound := entries[2], objects.data[testSegmentKey]
@@ -284,7 +288,7 @@ func TestReadBehindDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := f.Chunks[2].Blocks
-	if e.Length <= wholeChunkBytes || len(blocks) < 8 {
+	if len(blocks) != wantBlocks || (e.Length <= wholeChunkBytes) != (wantBlocks == 4) {
 		t.Fatalf("%d bytes in %d blocks", e.Length, len(blocks))
 	}
 	check := func(t *testing.T, maxBytes int, hit func(i int, start, end uint64) bool) {
@@ -314,7 +318,7 @@ func TestReadBehindDamage(t *testing.T) {
 		at += start
 		objects.data[testSegmentKey] = bytes.Clone(sound)
 		objects.data[testSegmentKey][at] ^= 0x02
-		for _, maxBytes := range []int{1, 8 << 20} {
+		for _, maxBytes := range []int{1, 1 << 19} {
 			check(t, maxBytes, func(i int, _, _ uint64) bool { return i == 2 })
 		}
 	}
