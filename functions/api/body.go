@@ -58,8 +58,6 @@ func (h *handler) readBody(x *exchange, r *http.Request, bad wire.Code) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	// net/http drains what a handler leaves of a body before it answers: the deadline stays where the body was refused.
-	_ = x.control.SetReadDeadline(time.Now().Add(h.o.BodyTimeout))
 	limit := int64(wire.BodySizeMax)
 	if encoding != "" {
 		limit = compressedMax
@@ -71,7 +69,7 @@ func (h *handler) readBody(x *exchange, r *http.Request, bad wire.Code) ([]byte,
 	if err != nil {
 		return nil, bodyError(err, bad)
 	}
-	_ = x.control.SetReadDeadline(time.Time{}) // else it would end a long poll
+	_ = x.control.SetReadDeadline(time.Time{}) // else it would end what waits for the answer
 	if encoding != "" {
 		decoder, err := decompress(encoding, body, bad)
 		if err != nil {

@@ -125,6 +125,7 @@ var table = []struct {
 	{coordinator.ErrOverloaded, wire.CodeHotServer, "the server is overloaded; try again shortly", ""},
 	{coordinator.ErrStorage, wire.CodeStorage, "stored data is missing or damaged", wire.AppliedNo},
 	{context.Canceled, wire.CodeClientHangup, "the client went away", ""},
+	{errHangup, wire.CodeClientHangup, "the client went away", ""},
 	{coordinator.ErrUnavailable, wire.CodeHotServer, "a store is out of reach; nothing was changed, try again", ""},
 	{context.DeadlineExceeded, wire.CodeRequestTimeout, "the request took too long", ""},
 	{errPanic, wire.CodeOther, "internal error", ""},

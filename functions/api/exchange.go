@@ -58,7 +58,7 @@ func (x *exchange) armWrite() {
 // flush sends what was written. An error means that the client is gone, or too slow.
 func (x *exchange) flush() error {
 	if err := x.control.Flush(); err != nil {
-		return fmt.Errorf("flush answer: %w", err)
+		return fmt.Errorf("flush answer: %w: %w", errHangup, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,7 +26,7 @@ const pathLogMax = 256
 
 // ServeHTTP is the outermost layer: it names the request, answers for panics, and leaves one line in the log.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	begun := h.o.Now()
+	started := h.o.Now()
 	x := &exchange{
 		ResponseWriter: w, control: http.NewResponseController(w), id: requestID(r.Header.Get(headerRequestID)),
 		writeTimeout: h.o.WriteTimeout,
@@ -36,19 +37,21 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// A deadline of the last answer on this connection is still armed. This one is armed when the answer begins.
 	_ = x.control.SetWriteDeadline(time.Time{})
+	if r.ContentLength != 0 {
+		// Until the body has been read. net/http drains what a handler leaves of one before it answers, so this bounds
+		// a request that is refused early, too.
+		_ = x.control.SetReadDeadline(time.Now().Add(h.o.BodyTimeout))
+	}
 	h.metrics.inFlight.Inc()
 	defer func() {
 		value := recover()
+		begun := x.status != 0
 		if value != nil && value != http.ErrAbortHandler {
 			h.panicked(x, r, value)
 		}
-		h.budget.release(x)
-		h.metrics.inFlight.Dec()
-		took := h.o.Now().Sub(begun)
-		h.metrics.observe(x, took)
-		h.logRequest(x, r, took)
-		if value != nil && x.status == 0 {
-			panic(http.ErrAbortHandler) // nothing was answered, and nothing can be
+		h.finish(x, r, h.o.Now().Sub(started))
+		if value != nil && (begun || x.status == 0) {
+			panic(http.ErrAbortHandler) // cuts the connection: what the client has must not look whole
 		}
 	}()
 	if !h.o.DisableCORS && cors(x, r) {
@@ -57,30 +60,36 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.routing.ServeHTTP(x, r)
 }
 
-// panicked answers for a handler that panicked. A client whose answer had begun cannot be told: its connection is cut,
-// so that what it has does not look whole.
+// finish gives back what a request held and writes it up.
+func (h *handler) finish(x *exchange, r *http.Request, took time.Duration) {
+	h.budget.release(x)
+	h.metrics.inFlight.Dec()
+	h.metrics.observe(x, took)
+	h.logRequest(x, r, took)
+}
+
+// panicked answers for a handler that panicked, as far as an answer has not begun.
 func (h *handler) panicked(x *exchange, r *http.Request, value any) {
 	h.o.Log.Error().Str("request_id", x.id).Str("route", x.route).Str("panic", fmt.Sprint(value)).
 		Bytes("stack", debug.Stack()).Msg("handler panicked")
-	begun := x.status != 0
 	h.fail(x, r, errPanic)
-	if begun {
-		panic(http.ErrAbortHandler)
-	}
 }
 
-var errPanic = errors.New("handler panicked")
+var (
+	errPanic = errors.New("handler panicked")
+	// errHangup: a client that was being answered is gone, or too slow.
+	errHangup = errors.New("the client does not take the answer")
+)
 
 // fail answers a request with an error, unless an answer has begun.
 func (h *handler) fail(x *exchange, r *http.Request, err error) {
-	x.failure = err
-	if x.status != 0 {
-		return
-	}
 	if readOnly(r) {
 		err = unapplied{err}
 	}
 	x.failure = err
+	if x.status != 0 {
+		return
+	}
 	wire.WriteError(x, wireError(err))
 }
 
@@ -107,8 +116,8 @@ func (h *handler) logRequest(x *exchange, r *http.Request, took time.Duration) {
 	switch {
 	case x.status >= http.StatusInternalServerError && x.status != http.StatusNotImplemented:
 		level = zerolog.WarnLevel
-	case x.status < http.StatusBadRequest && x.failure == nil:
-		level = zerolog.DebugLevel
+	case x.status < http.StatusBadRequest && (x.failure == nil || gone(x.failure)):
+		level = zerolog.DebugLevel // ending a stream by going away is what readers do
 	}
 	e := h.o.Log.WithLevel(level)
 	if e == nil || h.o.Log.GetLevel() > level {
@@ -122,6 +131,8 @@ func (h *handler) logRequest(x *exchange, r *http.Request, took time.Duration) {
 	}
 	e.Msg("request")
 }
+
+func gone(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, errHangup) }
 
 func describeFailure(e *zerolog.Event, failure error) *zerolog.Event {
 	var w *wire.Error

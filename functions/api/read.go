@@ -17,7 +17,6 @@ type readRequest struct {
 	mode          wire.ReadMode
 	query         wire.ReadQuery
 	format        wire.Format
-	after         *tmpID // where an event stream resumes
 }
 
 // read serves GET of records: one answer, an event stream, or a session, by the headers.
@@ -57,12 +56,21 @@ func parseRead(r *http.Request) (q readRequest, err error) {
 	if _, err := wire.EncryptionKeyOf(r.Header); err != nil {
 		return q, err
 	}
-	if q.mode == wire.ReadSSE {
-		if q.after, err = tmpIDOf(r.Header); err != nil {
+	var after *wire.EventID
+	if text := r.Header.Get(wire.HeaderLastEventID); q.mode == wire.ReadSSE && text != "" {
+		id, err := wire.ParseEventID(text)
+		if err != nil {
 			return q, err
 		}
+		after = &id
 	}
-	return q, q.query.Validate()
+	if err := q.query.Validate(); err != nil {
+		return q, err
+	}
+	if after != nil {
+		q.query = after.Resume(q.query)
+	}
+	return q, nil
 }
 
 // options are the terms of the read for the coordinator.
@@ -77,9 +85,6 @@ func (q *readRequest) options(unary bool) coordinator.ReadOptions {
 			wait = min(wait, wire.WaitMax)
 		}
 		o.Wait = &wait
-	}
-	if q.after != nil {
-		resume(&o, *q.after)
 	}
 	return o
 }
