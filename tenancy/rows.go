@@ -59,7 +59,7 @@ type workRow struct {
 	Kind      workKind          `json:"kind"`
 	Due       uint64            `json:"due"`
 	Basin     segments.BasinID  `json:"basin"`
-	Stream    segments.StreamID `json:"stream"` // zero for a basin
+	Stream    segments.StreamID `json:"stream,omitzero"` // zero for a basin
 	BasinName string            `json:"basin_name"`
 	Name      string            `json:"name,omitempty"` // of the stream
 	// Cursor and Dirty are how far a basin's sweep got: the last stream name done, and whether the pass over its
