@@ -27,7 +27,7 @@ type Coordinator struct {
 	// life ends with Close; background are the goroutines that run until then.
 	life       context.Context
 	end        context.CancelFunc
-	background sync.WaitGroup
+	background background
 	// draining is closed by Drain.
 	draining  chan struct{}
 	drainOnce sync.Once
@@ -46,7 +46,6 @@ func New(o Options) (*Coordinator, error) {
 	o.setDefaults()
 	c := &Coordinator{
 		o:          o,
-		loads:      newLoader(o.Heads, o.StoreTimeout),
 		labels:     newLabels(o.Now),
 		reader:     segments.NewReader(o.Objects, o.CacheBytes),
 		budget:     newBudget(o.InflightBytes),
@@ -56,7 +55,7 @@ func New(o Options) (*Coordinator, error) {
 		flushers:   make(map[segments.BasinID]*flusher),
 	}
 	c.life, c.end = context.WithCancel(context.Background())
-	c.hubs, c.upkeep = newHubs(c), newUpkeep(c)
+	c.loads, c.hubs, c.upkeep = newLoader(c), newHubs(c), newUpkeep(c)
 	return c, nil
 }
 
@@ -135,8 +134,7 @@ func (c *Coordinator) sequencer(ref StreamRef) *sequencer {
 	}
 	s.users++
 	if !c.sweeping {
-		c.sweeping = true
-		c.background.Go(c.sweep)
+		c.sweeping = c.background.start(c.sweep)
 	}
 	return s
 }
@@ -221,5 +219,5 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 func (c *Coordinator) Close() {
 	c.drainOnce.Do(func() { close(c.draining) })
 	c.end()
-	c.background.Wait()
+	c.background.stop()
 }

@@ -133,8 +133,7 @@ func (s *sequencer) oweMove() {
 	if s.moving || s.head == nil || (len(s.head.Log) < room.MoveEntries && s.head.InlineBytes < room.MoveInline) {
 		return
 	}
-	s.moving = true
-	s.c.background.Go(func() {
+	s.moving = s.c.background.start(func() {
 		ctx, cancel := context.WithTimeout(s.c.life, s.c.o.AppendTimeout)
 		h, err := s.c.move(ctx, s.ref, 1)
 		cancel()

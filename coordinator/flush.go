@@ -55,11 +55,14 @@ func (c *Coordinator) place(basin segments.BasinID, job *flushJob) {
 	f.mu.Lock()
 	c.mu.Unlock()
 	defer f.mu.Unlock()
-	f.pending = append(f.pending, job)
 	if f.workers < c.o.FlushWorkers {
+		if !c.background.start(f.work) {
+			go job.done(location{}, ErrDraining)
+			return
+		}
 		f.workers++
-		go f.work()
 	}
+	f.pending = append(f.pending, job)
 }
 
 func (f *flusher) work() {

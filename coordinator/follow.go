@@ -65,7 +65,7 @@ func (hs *hubs) subscribe(ref StreamRef) *subscription {
 		h = &hub{subs: make(map[*subscription]struct{}), stop: cancel}
 		hs.streams[ref.Stream] = h
 		if !hs.c.o.Exclusive {
-			hs.c.background.Go(func() { hs.poll(ctx, ref) })
+			hs.c.background.start(func() { hs.poll(ctx, ref) })
 		}
 	}
 	h.subs[sub] = struct{}{}

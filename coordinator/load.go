@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/tailrace-streams/tailrace/segments"
 )
@@ -13,8 +12,7 @@ import (
 // loader shares strong loads: whoever asks gets a load that began after it asked, and all who wait for the same
 // stream meanwhile get the same one (design 8). So a crowd costs two loads, not one each.
 type loader struct {
-	heads   Heads
-	timeout time.Duration
+	c *Coordinator
 
 	mu      sync.Mutex
 	streams map[segments.StreamID]*streamLoads
@@ -31,8 +29,8 @@ type load struct {
 	err  error
 }
 
-func newLoader(heads Heads, timeout time.Duration) *loader {
-	return &loader{heads: heads, timeout: timeout, streams: make(map[segments.StreamID]*streamLoads)}
+func newLoader(c *Coordinator) *loader {
+	return &loader{c: c, streams: make(map[segments.StreamID]*streamLoads)}
 }
 
 // load returns the head as of a moment after the call began.
@@ -41,8 +39,11 @@ func (l *loader) load(ctx context.Context, id segments.StreamID) (Head, error) {
 	var mine *load
 	if st := l.streams[id]; st == nil {
 		mine = &load{done: make(chan struct{})}
+		if !l.c.background.start(func() { l.run(id, mine) }) {
+			l.mu.Unlock()
+			return Head{}, ErrDraining
+		}
 		l.streams[id] = &streamLoads{}
-		go l.run(id, mine)
 	} else {
 		if st.next == nil {
 			st.next = &load{done: make(chan struct{})}
@@ -62,8 +63,8 @@ func (l *loader) load(ctx context.Context, id segments.StreamID) (Head, error) {
 // callers' contexts: several callers share each.
 func (l *loader) run(id segments.StreamID, current *load) {
 	for current != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
-		current.head, current.err = l.heads.Load(ctx, id)
+		ctx, cancel := context.WithTimeout(context.Background(), l.c.o.StoreTimeout)
+		current.head, current.err = l.c.o.Heads.Load(ctx, id)
 		cancel()
 		close(current.done)
 
@@ -86,6 +87,8 @@ func (l *loader) active(ctx context.Context, id segments.StreamID) (Head, error)
 		return Head{}, ErrStreamNotFound
 	case ctx.Err() != nil && err != nil:
 		return Head{}, ctx.Err()
+	case errors.Is(err, ErrDraining):
+		return Head{}, err
 	case err != nil:
 		return Head{}, fmt.Errorf("load head: %w: %w", ErrUnavailable, err)
 	}

@@ -152,7 +152,9 @@ func TestTrimEverySecondAdvances(t *testing.T) {
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	clk := newClock()
-	r := newRig(t, func(o *coordinator.Options) { o.Now, o.Objects = clk.now, memobjects.New(memobjects.WithClock(clk.now)) })
+	r := newRig(t, func(o *coordinator.Options) {
+		o.Now, o.Objects = clk.now, memobjects.New(memobjects.WithClock(clk.now))
+	})
 	cfg := coordinator.DefaultStreamConfig()
 	cfg.RetentionAge, cfg.Uncapped = 60, true
 	r.ref = r.create(t, cfg)

@@ -171,9 +171,11 @@ func (s *sequencer) placeInSegment(it *item) {
 
 // kick starts the goroutine if there is something to do and it is not there.
 func (s *sequencer) kick() {
-	if !s.running && len(s.queue) > 0 {
-		s.running = true
-		go s.run()
+	if s.running || len(s.queue) == 0 {
+		return
+	}
+	if s.running = s.c.background.start(s.run); !s.running {
+		s.failAll(ErrDraining)
 	}
 }
 

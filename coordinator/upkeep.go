@@ -42,8 +42,7 @@ func (u *upkeep) later(ref StreamRef) {
 	}
 	u.due[ref] = u.c.o.Now().Add(u.c.o.TrimDelay)
 	if !u.running {
-		u.running = true
-		u.c.background.Go(u.run)
+		u.running = u.c.background.start(u.run)
 	}
 }
 
