@@ -19,20 +19,27 @@ import (
 const source = "s2.proto"
 
 func main() {
-	if err := generate(); err != nil {
+	files, err := generate(".")
+	for name, content := range files {
+		if err == nil {
+			err = os.WriteFile(name, []byte(content), 0o644)
+		}
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func generate() error {
+// generate gives the files that folder's definition makes, by name.
+func generate(folder string) (map[string]string, error) {
 	compiler := protocompile.Compiler{
-		Resolver:       &protocompile.SourceResolver{},
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{folder}},
 		SourceInfoMode: protocompile.SourceInfoStandard, // the comments
 	}
 	files, err := compiler.Compile(context.Background(), source)
 	if err != nil {
-		return fmt.Errorf("compile %s: %w", source, err)
+		return nil, fmt.Errorf("compile %s: %w", source, err)
 	}
 	plugin, err := protogen.Options{}.New(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{source},
@@ -40,19 +47,18 @@ func generate() error {
 		ProtoFile:      []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(files[0])},
 	})
 	if err != nil {
-		return fmt.Errorf("read descriptors: %w", err)
+		return nil, fmt.Errorf("read descriptors: %w", err)
 	}
 	for _, file := range plugin.Files {
 		internal_gengo.GenerateFile(plugin, file)
 	}
 	response := plugin.Response()
 	if response.Error != nil {
-		return fmt.Errorf("generate: %s", *response.Error)
+		return nil, fmt.Errorf("generate: %s", *response.Error)
 	}
+	made := make(map[string]string)
 	for _, file := range response.File {
-		if err := os.WriteFile(file.GetName(), []byte(file.GetContent()), 0o644); err != nil {
-			return fmt.Errorf("write %s: %w", file.GetName(), err)
-		}
+		made[file.GetName()] = file.GetContent()
 	}
-	return nil
+	return made, nil
 }
