@@ -3,7 +3,9 @@ package wire
 import (
 	"bytes"
 	"encoding/hex"
+	"go/build"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +48,19 @@ func TestFieldNumbers(t *testing.T) {
 	check(&s2pb.AppendAck{}, map[protowire.Number]string{ackStart: "start", ackEnd: "end", ackTail: "tail"})
 	check(&s2pb.SequencedRecord{}, map[protowire.Number]string{recordSeqNum: "seq_num", recordTimestamp: "timestamp", recordHeaders: "headers", recordBody: "body"})
 	check(&s2pb.ReadBatch{}, map[protowire.Number]string{batchRecords: "records", batchTail: "tail"})
+}
+
+// TestMessagesAreNotLinked keeps the generated messages out of programs: their names are global in a process, and a
+// program may also link another S2 client, which has the same.
+func TestMessagesAreNotLinked(t *testing.T) {
+	t.Parallel()
+	pkg, err := build.ImportDir(".", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(pkg.Imports, func(path string) bool { return strings.HasSuffix(path, "/s2pb") }) {
+		t.Error("package wire imports s2pb outside its tests")
+	}
 }
 
 func TestProtoGolden(t *testing.T) {
