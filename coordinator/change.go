@@ -15,8 +15,10 @@ type Change struct {
 	Config *ConfigChange
 	// Bump moves a counter only: it makes a Fence or Config in doubt definitely not applied.
 	Bump *BumpChange
-	// State moves the state forward; at or beyond it already, nothing changes. It may be re-sent.
-	State State
+	// State moves the state forward; at or beyond it already, nothing changes. It may be re-sent. With IfTail it is
+	// refused if the tail is another: a stream that is deleted for being empty must not take a new record with it.
+	State  State
+	IfTail *uint64
 	// Trim raises the trim point, at most to the tail, and RaiseFloor the floor. They only rise and may be re-sent.
 	Trim       *TrimChange
 	RaiseFloor uint64
@@ -99,6 +101,9 @@ func ApplyChange(h Head, c *Change) (Head, error) {
 		}
 		*v++
 	case c.State != 0:
+		if h.State < c.State && c.IfTail != nil && *c.IfTail != h.Tail {
+			return refuse(&h, RefusedMatch)
+		}
 		if h.State < c.State {
 			h.State, h.StateID = c.State, c.ID
 		}

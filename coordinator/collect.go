@@ -86,29 +86,41 @@ const listPage = 1000
 
 // list gathers the objects older than the grace.
 func (k *collector) list(ctx context.Context) error {
-	old := k.c.o.Now().Add(-k.o.Grace)
 	k.lowest = segments.MaxLabel
-	prefix, after := segments.BasinPrefix(k.basin), ""
-	for len(k.objects) < k.o.MaxObjects {
-		page, err := k.c.o.Objects.List(ctx, prefix, after, listPage)
+	for after := ""; len(k.objects) < k.o.MaxObjects; {
+		last, err := k.listPage(ctx, after)
 		if err != nil {
 			return fmt.Errorf("collect: list objects: %w", err)
 		}
-		for _, info := range page {
-			kind, name, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
-			id, err := segments.ParseObjectID(name)
-			if err != nil || (kind != "segments" && kind != "pages") || info.Modified.After(old) {
-				continue // not ours to judge, or too young
-			}
-			k.objects[id] = candidate{info.Key, id, kind == "pages", info.Size}
-			k.horizon, k.lowest = max(k.horizon, id.Label()), min(k.lowest, id.Label())
-		}
-		if len(page) < listPage {
+		if last == "" {
 			return nil
 		}
-		after = page[len(page)-1].Key
+		after = last
 	}
 	return nil
+}
+
+// listPage adds the candidates of one page of the listing. It returns the last key of the page, or "" if there is
+// nothing behind it.
+func (k *collector) listPage(ctx context.Context, after string) (last string, err error) {
+	prefix, old := segments.BasinPrefix(k.basin), k.c.o.Now().Add(-k.o.Grace)
+	page, err := k.c.o.Objects.List(ctx, prefix, after, listPage)
+	if err != nil {
+		return "", err
+	}
+	for _, info := range page {
+		kind, name, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		id, err := segments.ParseObjectID(name)
+		if err != nil || (kind != "segments" && kind != "pages") || info.Modified.After(old) {
+			continue // not ours to judge, or too young
+		}
+		k.objects[id] = candidate{info.Key, id, kind == "pages", info.Size}
+		k.horizon, k.lowest = max(k.horizon, id.Label()), min(k.lowest, id.Label())
+	}
+	if len(page) < listPage {
+		return "", nil
+	}
+	return page[len(page)-1].Key, nil
 }
 
 // dropNamed takes off the list what a stream's head reaches. Of a deleted stream that is nothing: its state keeps
@@ -271,3 +283,40 @@ func (k *collector) delete(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// Holding reports which of the given streams still have data in an object of the basin, reachable or not. It reads
+// the footer of every segment and every page, so it is for rare questions: whether a deleted stream may be forgotten.
+func (c *Coordinator) Holding(ctx context.Context, basin segments.BasinID, ids map[segments.StreamID]bool) (map[segments.StreamID]bool, error) {
+	k := &collector{c: c, o: CollectOptions{Grace: -MaxClockError}, basin: basin}
+	held := make(map[segments.StreamID]bool)
+	for after := ""; ; {
+		k.objects = make(map[segments.ObjectID]candidate)
+		last, err := k.listPage(ctx, after)
+		if err != nil {
+			return nil, fmt.Errorf("look for data of deleted streams: %w", err)
+		}
+		for _, o := range k.objects {
+			streams, err := k.streamsOf(ctx, o)
+			switch {
+			case errors.Is(err, segments.ErrObjectNotFound):
+			case errors.Is(err, segments.ErrCorrupt):
+				return ids, nil // it could be anybody's
+			case err != nil:
+				return nil, fmt.Errorf("look for data of deleted streams: read %s: %w", o.key, err)
+			}
+			for _, s := range streams {
+				if ids[s] {
+					held[s] = true
+				}
+			}
+		}
+		if last == "" {
+			return held, nil
+		}
+		after = last
+	}
+}
+
+// MaxClockError is how far a store's clock is allowed to run ahead of this process's where that matters: an object
+// that seems to be from the future is still listed.
+const MaxClockError = 24 * time.Hour
