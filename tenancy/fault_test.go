@@ -77,7 +77,7 @@ func operations() []operation {
 	sweep := func(ctx context.Context, d *Directory) error {
 		s, err := d.Sweep(ctx)
 		if err != nil || s.Failed > 0 {
-			return coordinator.ErrUnknown // a sweep promises nothing but to go on
+			return errSweep
 		}
 		return nil
 	}
@@ -141,6 +141,9 @@ func operations() []operation {
 	}
 }
 
+// errSweep: a sweep promises nothing but that the next one goes on.
+var errSweep = fmt.Errorf("sweep: %w", coordinator.ErrUnknown)
+
 // TestFaults breaks every store call of every operation in each way, once or from there on, and holds what is seen
 // afterwards against what the operation said of itself.
 func TestFaults(t *testing.T) {
@@ -194,6 +197,9 @@ func (op *operation) breakAt(t *testing.T, at int, o storetest.Outcome, crash, e
 	})
 	err := op.run(t.Context(), d)
 	w.faults.Set(nil)
+	if !crash && !errors.Is(err, errSweep) && err != nil && !Definite(err) {
+		t.Errorf("a single fault left it in doubt: %v", err)
+	}
 	if early {
 		w.faults.Deliver()
 	}

@@ -280,6 +280,21 @@ func TestOldPurge(t *testing.T) {
 	replay()
 	w.pass(48 * time.Hour)
 	replay()
+	_, _, err = d.CreateStream(ctx, theBasin, "two", Settings{}, "")
+	must(t, err)
+	for i := range jobs {
+		jobs[i].Name = "two" // as if it had been made under the same name and were being deleted in turn
+	}
+	_, err = d.DeleteStream(ctx, theBasin, "two")
+	must(t, err)
+	for _, j := range jobs {
+		j.Due = toMillis(w.now())
+		must(t, d.putOnce(ctx, j.key(), &j))
+	}
+	_, err = d.Sweep(ctx)
+	must(t, err)
+	_, _, err = d.GetStream(ctx, theBasin, "two")
+	wantErr(t, err, ErrStreamDeleting)
 	_, err = d.DeleteIncarnation(ctx, theBasin, "one", old.Ref.Stream)
 	wantErr(t, err, ErrStreamNotFound)
 	if after := w.view(); after["s/the-basin/one"] != before["s/the-basin/one"] {

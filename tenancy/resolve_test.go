@@ -108,6 +108,15 @@ func TestRemembered(t *testing.T) {
 	if fresh.Basin == old.Basin || fresh.Stream == old.Stream {
 		t.Errorf("%v is not new", fresh)
 	}
+	// A third process's remembered basin id is as old; its answers are not.
+	_, err = other.DeleteBasin(ctx, theBasin)
+	must(t, err)
+	w.sweep(other)
+	_, _, err = other.CreateBasin(ctx, theBasin, "", BasinConfig{}, "")
+	must(t, err)
+	w.streams(other, "two")
+	_, err = d.Resolve(ctx, theBasin, "two", Append)
+	must(t, err)
 }
 
 // TestCreatorsRace is BL-016: all who create one name at once get the one stream.
