@@ -96,7 +96,10 @@ func (h *handler) readAll(x *exchange, src io.Reader, size, limit int64, bad wir
 	buf := make([]byte, 0, first+1) // one more, so that the end is found without growing
 	for {
 		if len(buf) == cap(buf) {
-			next := min(max(2*int64(cap(buf)), size), limit) + 1
+			next := min(2*int64(cap(buf)), limit) + 1
+			if size >= 0 {
+				next = size + 1
+			}
 			if next <= int64(cap(buf)) {
 				return nil, tooLarge(bad)
 			}
