@@ -9,13 +9,34 @@ import (
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
+// wish is what a stream is to be if it has to be made.
+type wish struct {
+	settings Settings
+	request  string // digest of the creating request, if it can be repeated
+	auto     Use    // makes it only if the basin allows that for the use; 0 always
+}
+
+// allowed says whether the basin lets the stream be made.
+func (w *wish) allowed(b *basin) error {
+	switch {
+	case w.auto == Append && !b.Config.CreateOnAppend, w.auto == Read && !b.Config.CreateOnRead:
+		return ErrStreamNotFound
+	case b.State == Deleting:
+		return ErrBasinDeleting
+	}
+	return nil
+}
+
 // provision makes a stream unless there is one, and tells which. The basin is as it was read before.
-func (d *Directory) provision(ctx context.Context, basinName, name string, settings Settings, request string) (entry, basin, bool, error) {
-	if err := settings.check(); err != nil {
+func (d *Directory) provision(ctx context.Context, basinName, name string, w wish) (entry, basin, bool, error) {
+	if err := w.settings.check(); err != nil {
 		return entry{}, basin{}, false, err
 	}
 	for n := 0; n < attempts && pause(ctx, n); n++ {
-		b, err := d.activeBasin(ctx, basinName)
+		b, err := d.basin(ctx, basinName)
+		if err == nil && w.auto == 0 {
+			err = w.allowed(&b)
+		}
 		if err != nil {
 			return entry{}, b, false, untouched(err)
 		}
@@ -24,13 +45,16 @@ func (d *Directory) provision(ctx context.Context, basinName, name string, setti
 			return e, b, false, untouched(err)
 		}
 		again, err := d.advance(ctx, &e)
+		if err == nil && !again {
+			err = w.allowed(&b)
+		}
 		if err != nil {
 			return e, b, false, untouched(err)
 		}
 		if again {
 			continue
 		}
-		e, err = d.create(ctx, &b, e, settings, request)
+		e, err = d.create(ctx, &b, e, &w)
 		if !errors.Is(err, errGone) {
 			return e, b, err == nil, err
 		}
@@ -43,11 +67,11 @@ var errGone = errors.New("changed meanwhile")
 
 // create takes a free name through the three steps of protocol 9: the entry, the head, the entry active. Errors other
 // than answers and errGone are in doubt once the entry may be there, since anyone who meets it completes it.
-func (d *Directory) create(ctx context.Context, b *basin, free entry, settings Settings, request string) (entry, error) {
-	config := b.Config.Effective(settings)
+func (d *Directory) create(ctx context.Context, b *basin, free entry, w *wish) (entry, error) {
+	config := b.Config.Effective(w.settings)
 	e := entry{place: free.place, streamRow: streamRow{
 		State: Creating, ID: segments.NewStreamID(), CreatedAt: d.now(),
-		Cipher: b.Config.StreamCipher, Request: request, Config: &config,
+		Cipher: b.Config.StreamCipher, Request: w.request, Config: &config,
 	}}
 	v, err := d.put(ctx, streamKey(e.basin, e.name), &e.streamRow, free.v)
 	var m *moved

@@ -88,7 +88,7 @@ func (e *early) Error() string { return "nothing was changed: " + e.cause.Error(
 
 func (e *early) Unwrap() []error {
 	chain := []error{coordinator.ErrUnavailable, coordinator.ErrNotApplied}
-	for _, known := range []error{context.Canceled, context.DeadlineExceeded, ErrBadRow} {
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded, ErrBadRow, coordinator.ErrStorage} {
 		if errors.Is(e.cause, known) {
 			chain = append(chain, known)
 		}

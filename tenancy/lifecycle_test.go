@@ -10,6 +10,7 @@ import (
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/coordinator/storetest"
+	"github.com/tailrace-streams/tailrace/segments"
 )
 
 // provisionStep is one creation and what it must answer.
@@ -407,4 +408,64 @@ func TestCreatorAsleep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClosed: a stream whose head was closed, by a deletion that got no further, is being deleted for whoever asks.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(ctx context.Context, d *Directory) error{
+		"get": func(ctx context.Context, d *Directory) error {
+			_, _, err := d.GetStream(ctx, theBasin, "one")
+			return err
+		},
+		"resolve": func(ctx context.Context, d *Directory) error {
+			_, err := d.ResolveFresh(ctx, theBasin, "one", Append)
+			return err
+		},
+		"put": func(ctx context.Context, d *Directory) error {
+			_, _, err := d.EnsureStream(ctx, theBasin, "one", Settings{})
+			return err
+		},
+		"patch": func(ctx context.Context, d *Directory) error {
+			_, _, err := d.ReconfigureStream(ctx, theBasin, "one", Patch{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, d := withBasin(t, BasinConfig{})
+			w.streams(d, "one")
+			ref, err := d.Resolve(t.Context(), theBasin, "one", Append)
+			must(t, err)
+			_, err = w.store.Change(t.Context(), ref.Stream, &coordinator.Change{ID: coordinator.NewOpID(), State: coordinator.Deleting})
+			must(t, err)
+			wantErr(t, ask(t.Context(), d), ErrStreamDeleting)
+			page, err := d.ListStreams(t.Context(), theBasin, "", "", 0)
+			must(t, err)
+			if len(page.Streams) != 1 || page.Streams[0].DeletedAt.IsZero() {
+				t.Errorf("listed %+v", page.Streams)
+			}
+			w.sweep(d)
+			wantErr(t, getOne(t.Context(), d), ErrStreamNotFound)
+			w.check()
+		})
+	}
+}
+
+func getOne(ctx context.Context, d *Directory) error {
+	_, _, err := d.GetStream(ctx, theBasin, "one")
+	return err
+}
+
+// TestHeadLost: an active name without a head is a loud error, and nothing is made in its place.
+func TestHeadLost(t *testing.T) {
+	t.Parallel()
+	w, d := withBasin(t, BasinConfig{CreateOnAppend: true})
+	b, err := d.basin(t.Context(), theBasin)
+	must(t, err)
+	must(t, d.putOnce(t.Context(), streamKey(b.ID, "one"), &streamRow{State: Active, ID: segments.NewStreamID(), CreatedAt: 1}))
+	_, err = w.directory().ResolveFresh(t.Context(), theBasin, "one", Append)
+	wantErr(t, err, coordinator.ErrStorage)
+	_, _, err = d.GetStream(t.Context(), theBasin, "one")
+	wantErr(t, err, coordinator.ErrStorage)
 }

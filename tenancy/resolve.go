@@ -30,35 +30,43 @@ func (d *Directory) Resolve(ctx context.Context, basin, stream string, use Use) 
 }
 
 // ResolveFresh is Resolve with every read begun after the call: for when a head turned out to be absent, deleting or
-// deleted. It answers why, or the incarnation that has the name now.
+// deleted. It answers why, or the incarnation that has the name now, with a head that was active when it was looked at.
 func (d *Directory) ResolveFresh(ctx context.Context, basin, stream string, use Use) (coordinator.StreamRef, error) {
 	d.streams.Invalidate(names{basin, stream})
 	d.basins.Invalidate(basin)
-	return d.resolve(ctx, basin, stream, use)
+	for n := 0; n < attempts && pause(ctx, n); n++ {
+		ref, err := d.resolve(ctx, basin, stream, use)
+		if err != nil {
+			return ref, err
+		}
+		h, err := d.Heads.Load(ctx, ref.Stream)
+		if err == nil && h.State == coordinator.Active {
+			return ref, nil
+		}
+		if err != nil && !errors.Is(err, coordinator.ErrNotFound) {
+			return ref, untouched(err)
+		}
+		d.streams.Invalidate(names{basin, stream})
+		e := entry{place: place{ref.Basin, basin, stream}, streamRow: streamRow{ID: ref.Stream}}
+		if err := d.closed(ctx, &e); err != nil {
+			return coordinator.StreamRef{}, err
+		}
+	}
+	return coordinator.StreamRef{}, exhausted(ctx)
 }
 
 func (d *Directory) resolve(ctx context.Context, basin, stream string, use Use) (coordinator.StreamRef, error) {
-	e, err := d.find(ctx, basin, stream)
-	if errors.Is(err, ErrStreamNotFound) {
-		e, err = d.autoCreate(ctx, basin, stream, use)
+	if err := checkName("basin", basin); err != nil {
+		return coordinator.StreamRef{}, err
+	}
+	e, err := d.remembered(ctx, basin, stream)
+	if err == nil && e.State != Active {
+		// Of all who race for the name, whoever makes it, each gets the one stream.
+		e, _, _, err = d.provision(ctx, basin, stream, wish{auto: use})
 	}
 	if err != nil {
 		return coordinator.StreamRef{}, untouched(err)
 	}
 	d.streams.Set(names{basin, stream}, e.ref())
 	return e.ref(), nil
-}
-
-// autoCreate makes a stream that was absent, or answers why not. Of all who race for the name, whoever makes it, each
-// gets the one stream.
-func (d *Directory) autoCreate(ctx context.Context, basin, stream string, use Use) (entry, error) {
-	b, err := d.basin(ctx, basin)
-	if err != nil {
-		return entry{}, err
-	}
-	if use == Append && !b.Config.CreateOnAppend || use != Append && !b.Config.CreateOnRead {
-		return entry{}, ErrStreamNotFound
-	}
-	e, _, _, err := d.provision(ctx, basin, stream, Settings{}, "")
-	return e, err
 }

@@ -3,6 +3,7 @@ package tenancy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -56,7 +57,7 @@ func (e *entry) under(h *coordinator.Head) StreamInfo {
 // CreateStream makes a stream. A non-empty token makes it idempotent, as in CreateBasin.
 func (d *Directory) CreateStream(ctx context.Context, basin, name string, settings Settings, token string) (StreamInfo, Outcome, error) {
 	request := digest(token, &settings)
-	e, _, created, err := d.provision(ctx, basin, name, settings, request)
+	e, _, created, err := d.provision(ctx, basin, name, wish{settings: settings, request: request})
 	switch {
 	case err != nil:
 		return StreamInfo{}, "", err
@@ -72,7 +73,7 @@ func (d *Directory) CreateStream(ctx context.Context, basin, name string, settin
 // leaves out is reset, except for fencing. The outcome compares effective configs.
 func (d *Directory) EnsureStream(ctx context.Context, basin, name string, settings Settings) (StreamInfo, Outcome, error) {
 	for n := 0; n < attempts && pause(ctx, n); n++ {
-		e, b, created, err := d.provision(ctx, basin, name, settings, "")
+		e, b, created, err := d.provision(ctx, basin, name, wish{settings: settings})
 		if err != nil {
 			return StreamInfo{}, "", err
 		}
@@ -88,6 +89,9 @@ func (d *Directory) EnsureStream(ctx context.Context, basin, name string, settin
 		})
 		switch {
 		case errors.Is(err, errGone):
+			if err := d.closed(ctx, &e); err != nil {
+				return StreamInfo{}, "", err
+			}
 			continue
 		case err != nil:
 			return StreamInfo{}, "", err
@@ -120,6 +124,9 @@ func (d *Directory) ReconfigureStream(ctx context.Context, basin, name string, p
 		if !errors.Is(err, errGone) {
 			return e.under(&h), h.Config, err
 		}
+		if err := d.closed(ctx, &e); err != nil {
+			return StreamInfo{}, coordinator.StreamConfig{}, err
+		}
 	}
 	return StreamInfo{}, coordinator.StreamConfig{}, exhausted(ctx)
 }
@@ -138,9 +145,32 @@ func (d *Directory) GetStream(ctx context.Context, basin, name string) (StreamIn
 		case err != nil && !errors.Is(err, coordinator.ErrNotFound):
 			return StreamInfo{}, coordinator.StreamConfig{}, untouched(err)
 		}
-		// Deleted between the two reads: the row now says so.
+		if err := d.closed(ctx, &e); err != nil {
+			return StreamInfo{}, coordinator.StreamConfig{}, err
+		}
 	}
 	return StreamInfo{}, coordinator.StreamConfig{}, exhausted(ctx)
+}
+
+// closed is for a stream whose row was active and whose head was not. Mostly it has been deleted between the two
+// reads, and the caller looks again. But a stream that is deleted for being empty has its head closed first, under the
+// condition that it is empty: should that deletion have stopped there, this goes on with it.
+func (d *Directory) closed(ctx context.Context, e *entry) error {
+	now, err := d.getStream(ctx, e.place)
+	if err != nil || now.State != Active || now.ID != e.ID {
+		return untouched(err)
+	}
+	h, err := d.Heads.Load(ctx, e.ID)
+	switch {
+	case errors.Is(err, coordinator.ErrNotFound):
+		return untouched(fmt.Errorf("%w: the head of an active stream", coordinator.ErrStorage))
+	case err != nil || h.State == coordinator.Active:
+		return untouched(err)
+	}
+	if err := d.beginDelete(ctx, &now); err != nil {
+		return onlooker(err)
+	}
+	return ErrStreamDeleting
 }
 
 // getStream reads a name strongly, whatever its state.
@@ -159,19 +189,25 @@ func (d *Directory) find(ctx context.Context, basin, name string) (entry, error)
 	if err := checkName("basin", basin); err != nil {
 		return entry{}, err
 	}
-	// A basin's id is never reused, and its streams are all tombstones before its name is freed: an active row
-	// under a remembered id is as good as under a fresh one. Anything else is decided on a fresh read.
-	if id, ok := d.basins.GetIfPresent(basin); ok {
-		e, err := d.getStream(ctx, place{id, basin, name})
-		if err != nil || e.State == Active {
-			return e, err
-		}
+	if e, err := d.remembered(ctx, basin, name); err != nil || e.State == Active {
+		return e, err
 	}
 	b, err := d.basin(ctx, basin)
 	if err != nil {
 		return entry{}, err
 	}
 	return d.findIn(ctx, b.ID, basin, name)
+}
+
+// remembered looks a name up under the basin id that was seen last, if there is one. A basin's id is never reused,
+// and its streams are all tombstones before its name is freed: an active row under a remembered id is as good as under
+// a fresh one. Anything else decides nothing.
+func (d *Directory) remembered(ctx context.Context, basin, name string) (entry, error) {
+	id, ok := d.basins.GetIfPresent(basin)
+	if !ok {
+		return entry{}, nil
+	}
+	return d.getStream(ctx, place{id, basin, name})
 }
 
 // findIn is find in a basin whose row was just read.

@@ -42,6 +42,37 @@ func TestBurst(t *testing.T) {
 	w.check()
 }
 
+// TestCost pins the store calls of the operations that matter: the first append to a new name, and to a known one.
+func TestCost(t *testing.T) {
+	t.Parallel()
+	w, d := withBasin(t, BasinConfig{CreateOnAppend: true})
+	for _, c := range []struct {
+		what string
+		do   func() error
+		want string
+	}{
+		{"new name", func() error { _, err := d.Resolve(t.Context(), theBasin, "one", Append); return err }, "map[Create:1 Get:3 Put:2]"},
+		{"known name", func() error { _, err := d.Resolve(t.Context(), theBasin, "one", Append); return err }, "map[]"},
+		{"name known elsewhere", func() error { _, err := w.directory().Resolve(t.Context(), theBasin, "one", Append); return err }, "map[Get:2]"},
+		{"get", func() error { _, _, err := d.GetStream(t.Context(), theBasin, "one"); return err }, "map[Get:1 Load:1]"},
+		{"delete", func() error { _, err := d.DeleteStream(t.Context(), theBasin, "one"); return err }, "map[Change:1 Get:2 Put:2]"},
+		{"finish", func() error { w.sweep(d); return nil }, "map[Change:1 Delete:1 Get:1 List:8 Put:3]"},
+		{"nothing to do", func() error { w.sweep(d); return nil }, "map[List:8]"},
+	} {
+		before := w.faults.Counts()
+		must(t, c.do())
+		spent := map[string]int{}
+		for op, n := range w.faults.Counts() {
+			if n -= before[op]; n > 0 {
+				spent[op] = n
+			}
+		}
+		if got := fmt.Sprint(spent); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+}
+
 // TestRun: the loop frees names by itself, once its stores allow it, and ends with its context.
 func TestRun(t *testing.T) {
 	t.Parallel()
