@@ -35,6 +35,16 @@ type Config struct {
 	// The size of the cache of stored data that reads share. At least 1MiB.
 	CacheBytes Size `setting:"cache-bytes" default:"64MiB"`
 
+	// How often every stream is looked at for what is due: records that expired or were trimmed, streams to be deleted
+	// when empty, objects that nothing refers to any more. A round also rests nine times as long as it took. From 1s to
+	// 24h.
+	UpkeepInterval time.Duration `setting:"upkeep-interval" default:"1m"`
+
+	// How old an object must be before it is deleted because nothing refers to it. Nothing that is in use is deleted
+	// however short it is; a long one only keeps more garbage, a short one makes appends in flight try again. At most
+	// 30 days.
+	CollectGrace time.Duration `setting:"collect-grace" default:"1m"`
+
 	// How long a stop may take, from SIGTERM or SIGINT to the end of the process: accepted appends are finished and
 	// answered, followers are told to go elsewhere, and what then still reads is cut off. A second signal does not wait.
 	// From 1s to 10m.

@@ -54,8 +54,9 @@ func TestLoadWithNothingGivesDefaults(t *testing.T) {
 	t.Parallel()
 	want := Config{
 		Listen: "127.0.0.1:8080", Data: "./tailrace-data", TrimDelay: 10 * time.Second,
-		InflightBytes: 128 << 20, CacheBytes: 64 << 20, ShutdownTimeout: 20 * time.Second,
-		LogLevel: LogInfo, LogFormat: LogAuto,
+		InflightBytes: 128 << 20, CacheBytes: 64 << 20, UpkeepInterval: time.Minute, CollectGrace: time.Minute,
+		ShutdownTimeout: 20 * time.Second,
+		LogLevel:        LogInfo, LogFormat: LogAuto,
 	}
 	for name, flags := range map[string]*pflag.FlagSet{"flags": pflag.NewFlagSet("", pflag.ContinueOnError), "none": nil} {
 		if flags != nil {
@@ -91,6 +92,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	values := map[string]string{
 		"listen": "localhost:9", "insecure-no-auth": "true", "data": "/elsewhere", "memory": "true",
 		"trim-delay": "7s", "inflight-bytes": "9MiB", "cache-bytes": "5MiB", "shutdown-timeout": "3s",
+		"upkeep-interval": "5m", "collect-grace": "0s",
 		"log-level": "error", "log-format": "json",
 	}
 	for _, s := range settings {
@@ -171,6 +173,9 @@ func TestLoadRefuses(t *testing.T) {
 		{name: "a delay of days", args: []string{"--trim-delay=25h"}, want: "trim-delay"},
 		{name: "little in flight", args: []string{"--inflight-bytes=1MiB"}, want: "inflight-bytes"},
 		{name: "a tiny cache", args: []string{"--cache-bytes=0"}, want: "cache-bytes"},
+		{name: "upkeep all the time", args: []string{"--upkeep-interval=0s"}, want: "upkeep-interval"},
+		{name: "upkeep never", args: []string{"--upkeep-interval=25h"}, want: "upkeep-interval"},
+		{name: "negative grace", args: []string{"--collect-grace=-1s"}, want: "collect-grace"},
 		{name: "an endless stop", args: []string{"--shutdown-timeout=1h"}, want: "shutdown-timeout"},
 		{name: "an unknown key", file: "lisen: x", want: "lisen"},
 		{name: "a nested key", file: "listen:\n  host: x", want: "listen.host"},

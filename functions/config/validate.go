@@ -15,6 +15,9 @@ const (
 	maxTrimDelay       = 24 * time.Hour
 	minShutdownTimeout = time.Second
 	maxShutdownTimeout = 10 * time.Minute
+	minUpkeepInterval  = time.Second
+	maxUpkeepInterval  = 24 * time.Hour
+	maxCollectGrace    = 30 * 24 * time.Hour
 )
 
 // validate returns every rule that c breaks. origins says which settings were given and by what.
@@ -34,6 +37,13 @@ func validate(c Config, origins map[string]string) Faults {
 	if c.ShutdownTimeout < minShutdownTimeout || c.ShutdownTimeout > maxShutdownTimeout {
 		v.fault("shutdown-timeout", c.ShutdownTimeout, "is out of range",
 			fmt.Sprintf("choose from %s to %s", minShutdownTimeout, maxShutdownTimeout))
+	}
+	if c.UpkeepInterval < minUpkeepInterval || c.UpkeepInterval > maxUpkeepInterval {
+		v.fault("upkeep-interval", c.UpkeepInterval, "is out of range",
+			fmt.Sprintf("choose from %s to %s", minUpkeepInterval, maxUpkeepInterval))
+	}
+	if c.CollectGrace < 0 || c.CollectGrace > maxCollectGrace {
+		v.fault("collect-grace", c.CollectGrace, "is out of range", fmt.Sprintf("choose from 0s to %s", maxCollectGrace))
 	}
 	return v.faults
 }
