@@ -71,6 +71,8 @@ func (d *Directory) sweepBasin(ctx context.Context, w *work) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		// A row put before the mark is seen by any listing begun after it, so one pass would do. The second is the
+		// proof, by listing, that the first has left nothing.
 		if last && !w.Dirty {
 			if err := d.finishBasin(ctx, &b); err != nil {
 				return false, err
@@ -83,7 +85,7 @@ func (d *Directory) sweepBasin(ctx context.Context, w *work) (bool, error) {
 		v, err := d.put(ctx, w.key, &w.workRow, w.v)
 		var m *moved
 		if errors.As(err, &m) {
-			return false, nil // another process is at it
+			return false, nil // another process is at it, and its cursor is as good
 		}
 		if err != nil {
 			return false, err

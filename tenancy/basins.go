@@ -141,6 +141,7 @@ func (d *Directory) provisionBasin(ctx context.Context, name, location string, c
 		return basin{}, false, err
 	}
 	for n := 0; n < attempts && pause(ctx, n); n++ {
+		// Not a blind Put: that would cost a failed write for every PUT of a basin that is there.
 		b, err := d.getBasin(ctx, name)
 		switch {
 		case err != nil:
@@ -159,6 +160,7 @@ func (d *Directory) provisionBasin(ctx context.Context, name, location string, c
 		if !errors.As(err, &m) {
 			return made, true, untouched(err)
 		}
+		// The id was made for this call: whatever else the row has become, it was this call's first.
 		found := basinRow{}
 		if decode(m.found.Value, &found) == nil && found.ID == made.ID {
 			made.v = m.found.Version
@@ -192,6 +194,7 @@ func (d *Directory) updateBasin(ctx context.Context, name string, change func(Ba
 		if !errors.As(err, &m) {
 			return next, true, untouched(err)
 		}
+		// A config has no id of its own, so the content does not tell whether ours was among what is covered now.
 		if m.doubt {
 			return b, false, inDoubt(err)
 		}

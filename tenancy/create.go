@@ -44,6 +44,7 @@ func (d *Directory) provision(ctx context.Context, basinName, name string, w wis
 		if err != nil || e.State == Active {
 			return e, b, false, untouched(err)
 		}
+		// Half made or half gone by somebody else: on with that, and look again. Nothing of this call is written yet.
 		again, err := d.advance(ctx, &e)
 		if err == nil && !again {
 			err = w.allowed(&b)
@@ -90,6 +91,7 @@ func (d *Directory) create(ctx context.Context, b *basin, free entry, w *wish) (
 		return e, untouched(err)
 	}
 	e.v = v
+	// From here on others may complete it, so that giving up could only be called in doubt.
 	ctx, cancel := d.settle(ctx)
 	defer cancel()
 	made, err := d.complete(ctx, &e)

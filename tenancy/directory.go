@@ -40,7 +40,8 @@ type Options struct {
 	CacheBytes uint64
 	// Ciphers lists the values of stream_cipher that the caller can serve; any other is refused.
 	Ciphers []string
-	// OnDeleted is called, possibly more than once, after a stream's head became a tombstone.
+	// OnDeleted is called after a stream's head became a tombstone: possibly more than once for a stream, and for
+	// several streams at once. It must not block.
 	OnDeleted func(coordinator.StreamRef)
 }
 
@@ -48,6 +49,8 @@ type Options struct {
 // decision is a conditional write to the Table or a head.
 type Directory struct {
 	Options
+	// streams remembers whole addresses, for appends and reads; basins only ids, for everything that reads a row
+	// anyway. Neither is ever the reason for a "no".
 	streams *otter.Cache[names, coordinator.StreamRef]
 	basins  *otter.Cache[string, segments.BasinID]
 }

@@ -87,6 +87,7 @@ func (d *Directory) forwardHead(ctx context.Context, e *entry, to coordinator.St
 	var err error
 	for n := 0; n < attempts && pause(ctx, n); n++ {
 		op := coordinator.NewOpID()
+		// States only go forward, so a lost reply needs no finding out: the same again is right either way.
 		if _, err = d.Heads.Change(ctx, e.ID, &coordinator.Change{ID: op, State: to}); err == nil {
 			return nil
 		}
@@ -97,6 +98,7 @@ func (d *Directory) forwardHead(ctx context.Context, e *entry, to coordinator.St
 			V: 1, Basin: e.basin, Stream: e.ID, State: to, StateID: op,
 			Config: coordinator.DefaultStreamConfig(), ConfigV: 1, CreatedAt: e.CreatedAt,
 		})
+		// ErrExists: the creator was faster, and the next round moves its head.
 		if err == nil {
 			return nil
 		}

@@ -65,6 +65,7 @@ type Swept struct {
 func (d *Directory) Sweep(ctx context.Context) (Swept, error) {
 	s := &sweep{d: d, now: d.now()}
 	var failed error
+	// In any order, so that processes that sweep at the same time start at different ends.
 	for _, shard := range rand.Perm(shards) {
 		failed = errors.Join(failed, s.shard(ctx, workPart(shard)))
 	}
@@ -113,6 +114,7 @@ func (s *sweep) shard(ctx context.Context, part string) error {
 			}
 			return nil
 		}
+		// Never an error from here: it would end the context of the others.
 		g.Go(func() error {
 			s.count(s.d.do(gctx, item))
 			return nil

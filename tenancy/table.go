@@ -38,6 +38,7 @@ func (d *Directory) put(ctx context.Context, key coordinator.Key, r record, ifVe
 	switch {
 	case err == nil:
 		return got.Version, nil
+	// A store that repeats requests by itself may answer the second with the first one's effect.
 	case errors.As(err, &conflict) && conflict.Found.ID == row.ID:
 		return conflict.Found.Version, nil
 	case errors.As(err, &conflict):

@@ -96,7 +96,8 @@ func (d *Directory) eachStream(ctx context.Context, b Basin, f func(*entry) erro
 	})
 }
 
-// ForgetDead is collection's word that no object of a deleted stream is left.
+// ForgetDead is collection's word that no object of a deleted stream is left, and that nothing younger than a
+// tombstone's age can bring one. It may be repeated. The head's tombstone is not touched.
 func (d *Directory) ForgetDead(ctx context.Context, ref coordinator.StreamRef) error {
 	return d.forget(ctx, deadKey(ref), &deadRow{}, func() bool { return true })
 }
