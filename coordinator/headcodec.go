@@ -14,7 +14,7 @@ import (
 // rewriting one would drop what it does not understand.
 const HeadVersion = 1
 
-// ErrBadHead is wrapped by every error of DecodeHead and DecodeEntry.
+// ErrBadHead is wrapped by every error of DecodeHead, DecodeEntry and DecodeRoot.
 var ErrBadHead = errors.New("head does not decode")
 
 // The encoding is protobuf's wire format, written by hand: field numbers may be added, never reused. A zero value is
@@ -148,7 +148,7 @@ func AppendHead(dst []byte, h *Head, log bool) []byte {
 	e.num(headLeaseExpiry, h.Lease.Expiry)
 	e.num(headCreatedAt, h.CreatedAt)
 	for i := range h.Pages {
-		e.bytes(headRoot, appendRoot(nil, &h.Pages[i]))
+		e.bytes(headRoot, AppendRoot(nil, &h.Pages[i]))
 	}
 	if log {
 		for i := range h.Log {
@@ -177,7 +177,8 @@ func AppendEntry(dst []byte, en *segments.Entry) []byte {
 	return e.b
 }
 
-func appendRoot(dst []byte, r *Root) []byte {
+// AppendRoot encodes one root of the page tree, for stores that keep the roots beside the rest of a head.
+func AppendRoot(dst []byte, r *Root) []byte {
 	e := &encoder{dst}
 	e.num(rootLevel, uint64(r.Level))
 	e.num(rootStart, r.Page.Start)
@@ -381,7 +382,7 @@ func (h *Head) setLaterField(f field) error {
 	case headCreatedAt:
 		h.CreatedAt = f.num
 	case headRoot:
-		r, err := decodeRoot(f.raw)
+		r, err := DecodeRoot(f.raw)
 		h.Pages = append(h.Pages, r)
 		return err
 	case headEntry:
@@ -431,7 +432,8 @@ func DecodeEntry(b []byte) (segments.Entry, error) {
 	return e, err
 }
 
-func decodeRoot(b []byte) (Root, error) {
+// DecodeRoot reads what AppendRoot wrote.
+func DecodeRoot(b []byte) (Root, error) {
 	var r Root
 	p := &r.Page
 	err := eachField(b, rootFields, func(f field) (err error) {
