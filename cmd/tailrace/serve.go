@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/functions/api"
+	"github.com/tailrace-streams/tailrace/functions/config"
+	"github.com/tailrace-streams/tailrace/tenancy"
+)
+
+func (p *process) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the S2 v1 API, keeping data in a folder",
+		Long: "Serves the S2 v1 API, keeping data in a folder. Every flag can also be set by an environment variable or in a\n" +
+			"YAML file; docs/configuration.md tells all about each. SIGTERM or SIGINT stops it: accepted appends are finished.",
+		Args: noArgs,
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := config.Load(cmd.Flags(), p.environ)
+		if err != nil {
+			return fmt.Errorf("read configuration: %w", err)
+		}
+		return p.serve(cmd.Context(), cfg)
+	}
+	return cmd
+}
+
+// serve runs a server until a signal, or a failure, ends it.
+func (p *process) serve(ctx context.Context, cfg config.Config) error {
+	logger, err := newLog(p.stderr, cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close() // the server closes it too; this is for the ways out before
+	held, err := openStores(cfg, logger)
+	if err != nil {
+		return err
+	}
+	s, err := newService(cfg, held, logger)
+	if err != nil {
+		return errors.Join(err, held.close())
+	}
+	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr()), held.where); err != nil {
+		return errors.Join(err, held.close())
+	}
+	s.begin()
+	if err := p.serveUntilSignal(ctx, s, listener, held.failed); err != nil {
+		return err
+	}
+	defer p.exitAnyway(cfg.ShutdownTimeout, logger)()
+	quiet, err := s.stop(cfg.ShutdownTimeout)
+	if !quiet {
+		// Somebody still uses the stores. They stay open: what was acknowledged in them outlives any end of the process.
+		return err
+	}
+	return errors.Join(err, held.close())
+}
+
+// service is what answers requests, and what works behind it.
+type service struct {
+	streams   *coordinator.Coordinator
+	directory *tenancy.Directory
+	server    *http.Server
+	log       zerolog.Logger
+
+	walk      *tenancy.Upkeep
+	upkeep    sync.WaitGroup
+	endUpkeep context.CancelFunc
+}
+
+func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*service, error) {
+	streams, err := coordinator.New(coordinator.Options{
+		Heads: held.heads, Objects: held.objects, Room: held.room,
+		// Both stores are this process's alone: the folder is locked, memory cannot be shared.
+		Exclusive:     true,
+		Log:           logger,
+		TrimDelay:     trimDelay(cfg),
+		CacheBytes:    int64(cfg.CacheBytes),
+		InflightBytes: int64(cfg.InflightBytes),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make coordinator: %w", err)
+	}
+	directory, err := tenancy.New(tenancy.Options{
+		Table: held.table, Heads: held.heads, Log: logger, OnDeleted: streams.Poke,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	version, _ := build()
+	handler, err := api.New(api.Options{
+		Streams: streams, Directory: directory, Log: logger, Registry: registry, Version: version,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make API: %w", err)
+	}
+	return &service{
+		streams: streams, directory: directory, server: newServer(handler, logger), log: logger,
+		walk: &tenancy.Upkeep{
+			Directory: directory, Coordinator: streams, Log: logger, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
+		},
+	}, nil
+}
+
+// trimDelay is the delay as the coordinator takes it, for which zero is its default and a negative one none.
+func trimDelay(cfg config.Config) time.Duration {
+	if cfg.TrimDelay == 0 {
+		return -1
+	}
+	return cfg.TrimDelay
+}
+
+// begin starts what goes on without requests: finishing creations and deletions that were cut short, and the walk over
+// all streams for what is due.
+func (s *service) begin() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.endUpkeep = cancel
+	s.upkeep.Go(func() { s.directory.Run(ctx) })
+	s.upkeep.Go(func() { s.walk.Run(ctx) })
+}
+
+// errStoreFailed ends a process whose store cannot go on. What was acknowledged is stored; a new start finds out how much
+// of the rest is.
+var errStoreFailed = errors.New("a store failed; the log says why")
+
+// serveUntilSignal answers requests until the first signal. An error is that of the server or of a store, after which
+// there is nothing to finish.
+func (p *process) serveUntilSignal(ctx context.Context, s *service, listener net.Listener, failed <-chan struct{}) error {
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(listener) }()
+	s.log.Info().Stringer("address", listener.Addr()).Msg("serving")
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-failed:
+		return fmt.Errorf("serve: %w", errStoreFailed)
+	case <-ctx.Done():
+	case signal := <-p.signals:
+		s.log.Info().Stringer("signal", signal).Msg("stopping; another signal does not wait")
+	}
+	return nil
+}
