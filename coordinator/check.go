@@ -116,3 +116,8 @@ func (k *checker) entry(ctx context.Context, row *segments.Row) error {
 	k.report.Bytes += bytes
 	return nil
 }
+
+// Check is the function of that name on the coordinator's own stores.
+func (c *Coordinator) Check(ctx context.Context, ref StreamRef) (CheckReport, error) {
+	return Check(ctx, c.o.Heads, c.o.Objects, ref.Stream)
+}
