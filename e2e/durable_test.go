@@ -43,7 +43,7 @@ func TestSyncedBeforeAnswered(t *testing.T) {
 	t.Run("large", func(t *testing.T) {
 		received := request(t, calls, "traced-large")
 		named := after(t, calls, received.end, "rename to a segment", func(e syscallEvent) bool {
-			return strings.HasPrefix(e.name, "rename") && strings.Contains(e.args, "/segments/")
+			return strings.HasPrefix(e.name, "rename") && strings.Contains(e.args, "/segments>")
 		})
 		temp := strings.Split(named.args, `"`)[1]
 		bytesSynced := after(t, calls, received.end, "sync of the file "+temp, func(e syscallEvent) bool {
@@ -64,7 +64,8 @@ func TestSyncedBeforeAnswered(t *testing.T) {
 func request(t *testing.T, calls []syscallEvent, stream string) syscallEvent {
 	t.Helper()
 	return after(t, calls, 0, "request", func(e syscallEvent) bool {
-		return e.name == "read" && strings.Contains(e.args, "POST "+records(stream))
+		// The server reads the first byte of a request on its own.
+		return e.name == "read" && strings.Contains(e.args, "OST "+records(stream)+" HTTP/1.1")
 	})
 }
 

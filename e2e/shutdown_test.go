@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,7 +123,7 @@ type appendLog struct {
 }
 
 func (l *appendLog) run(ctx context.Context, c *client, id int, acked *atomic.Int64) {
-	filler := strings.Repeat("x", 1000*(id%5*10)) // some go inline and some into segments
+	filler := strings.Repeat("x", id%5/4*20_000) // most go inline, every fifth appender's into segments
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("appender %d record %d ", id, i)
 		a, err := c.append(ctx, "busy", appendInput{Records: bodies(name + filler)})
@@ -131,7 +132,7 @@ func (l *appendLog) run(ctx context.Context, c *client, id int, acked *atomic.In
 			l.refused = append(l.refused, name)
 			return
 		case err != nil:
-			l.unknown = append(l.unknown, name)
+			l.unknown = append(l.unknown, fmt.Sprintf("%s: %v", name, err))
 			return
 		case a.status == 200:
 			l.acked = append(l.acked, name)
@@ -174,10 +175,10 @@ func checkLogs(t *testing.T, logs []appendLog, stored []record) {
 		}
 	}
 	t.Logf("%d acknowledged, %d refused, %d without an answer, %d stored", acked, refused, unknown, len(stored))
-	// A request that reaches a connection in the instant the server closes it gets no answer; net/http retries it only
-	// if it can tell. There must be few: the server answers what it has begun to read.
-	if unknown > len(logs)/2 {
-		t.Errorf("%d of %d appenders got no answer", unknown, len(logs))
+	// A request that reaches a connection in the instant in which the server closes it gets no answer. There must be few:
+	// the last answer on a connection says that it is the last, and an idle one is not closed at once.
+	if unknown > len(logs)/10 {
+		t.Errorf("%d of %d appenders got no answer, as %q", unknown, len(logs), slices.Concat(logs[0].unknown, logs[1].unknown, logs[2].unknown))
 	}
 }
 

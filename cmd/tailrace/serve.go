@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,7 +67,7 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer p.exitAnyway(cfg.ShutdownTimeout, logger)()
-	quiet, err := s.stop(cfg.ShutdownTimeout)
+	quiet, err := s.stop(cfg.ShutdownTimeout, listener)
 	if !quiet {
 		// Somebody still uses the stores. They stay open: what was acknowledged in them outlives any end of the process.
 		return err
@@ -80,6 +81,9 @@ type service struct {
 	directory *tenancy.Directory
 	server    *http.Server
 	log       zerolog.Logger
+
+	leaving     atomic.Bool // set once the server stops
+	connections atomic.Int64
 
 	walk      *tenancy.Upkeep
 	upkeep    sync.WaitGroup
@@ -114,12 +118,15 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)
 	}
-	return &service{
-		streams: streams, directory: directory, server: newServer(handler, logger), log: logger,
+	s := &service{
+		streams: streams, directory: directory, log: logger,
 		walk: &tenancy.Upkeep{
 			Directory: directory, Coordinator: streams, Log: logger, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
 		},
-	}, nil
+	}
+	s.server = newServer(s.announceLeaving(handler), logger)
+	s.server.ConnState = s.countConnection
+	return s, nil
 }
 
 // trimDelay is the delay as the coordinator takes it, for which zero is its default and a negative one none.

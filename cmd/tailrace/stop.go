@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,25 +17,29 @@ import (
 // acknowledged is stored all the same.
 var errNotDrained = errors.New("appends were not finished in time; raise --shutdown-timeout")
 
-// drainShare is how much of the time for stopping is for requests; the rest closes the stores.
-const drainShare = 0.9
+const (
+	// drainShare is how much of the time for stopping is for requests; the rest closes the stores.
+	drainShare = 0.9
+	// goodbye is how long idle connections stay open after the drain. A request that was on its way to one gets an answer
+	// that says so, where a closed connection would leave its client in doubt.
+	goodbye = 500 * time.Millisecond
+)
 
 // stop ends the service within timeout. At once: no new connection is accepted, new appends are refused, followers are
 // told to go elsewhere. Accepted appends are finished and answered. Connections that still read when the time is over
 // are cut, which is no failure: every read can be resumed. quiet says that nothing uses the stores any more.
-func (s *service) stop(timeout time.Duration) (quiet bool, err error) {
+func (s *service) stop(timeout time.Duration, listener net.Listener) (quiet bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(float64(timeout)*drainShare))
 	defer cancel()
-	var drained, closed error
-	var both sync.WaitGroup
-	both.Go(func() { drained = s.streams.Drain(ctx) })
-	// Shutdown waits for the answers that Drain brings about, so neither can go first.
-	both.Go(func() { closed = s.server.Shutdown(ctx) })
-	both.Wait()
+	s.leaving.Store(true)
+	// A listener that cannot be closed is closed by Shutdown, or by the end of the process.
+	_ = listener.Close()
+	drained := s.streams.Drain(ctx)
+	s.waitForGoodbye(ctx)
+	closed := s.server.Shutdown(ctx)
 	if closed != nil {
 		s.log.Warn().Err(closed).Msg("cutting the connections that are still busy")
-		// A listener or a connection that cannot be closed is closed by the end of the process.
-		_ = s.server.Close()
+		_ = s.server.Close() // as above
 	}
 	if drained != nil {
 		return false, fmt.Errorf("stop: %w: %w", errNotDrained, drained)
@@ -43,6 +50,52 @@ func (s *service) stop(timeout time.Duration) (quiet bool, err error) {
 	s.log.Info().Msg("stopped: every accepted append has been answered")
 	return closed == nil, nil
 }
+
+// waitForGoodbye returns when no connection is open any more, or goodbye is over.
+func (s *service) waitForGoodbye(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, goodbye)
+	defer cancel()
+	for s.connections.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// countConnection keeps count of the open connections.
+func (s *service) countConnection(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.connections.Add(-1)
+	}
+}
+
+// announceLeaving is a handler that, once the server is leaving, says with every answer that its connection will not be
+// used again (over HTTP/2 this becomes a GOAWAY), so that clients do not send a next request into its end.
+func (s *service) announceLeaving(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&leavingWriter{w, &s.leaving}, r)
+	})
+}
+
+type leavingWriter struct {
+	http.ResponseWriter
+	leaving *atomic.Bool
+}
+
+// WriteHeader decides as late as possible: most requests under way at the signal began before it.
+func (w *leavingWriter) WriteHeader(status int) {
+	if w.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets a ResponseController through.
+func (w *leavingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // exitAnyway ends the process at a second signal, and when timeout is over whatever still hangs. The function returned
 // calls it off.
