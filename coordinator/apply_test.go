@@ -119,8 +119,12 @@ func checkCommitted(t *rapid.T, h, next *coordinator.Head, c *coordinator.Commit
 			t.Fatalf("label %d entered at horizon %d", id.Label(), h.Horizon)
 		}
 	}
-	if c.Match != nil && *c.Match != h.Tail || c.Token != nil && *c.Token != h.Token {
+	if c.Match != nil && *c.Match != h.Tail || c.Token != nil && *c.Token != h.Token ||
+		c.Exclusive != h.Exclusive() || c.ConfigV != h.ConfigV || h.State != coordinator.Active {
 		t.Fatal("a precondition did not hold")
+	}
+	if len(h.Log) >= c.MaxEntries || c.InlineBytes() > 0 && next.InlineBytes > c.MaxInline {
+		t.Fatalf("there was no room: %d entries, %d bytes", len(h.Log), next.InlineBytes)
 	}
 	if c.SetToken != nil != (next.TokenV == h.TokenV+1) || c.SetToken != nil && next.Token != *c.SetToken {
 		t.Fatalf("token %q at %d", next.Token, next.TokenV)

@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -54,14 +55,20 @@ func checkSpliced(t *rapid.T, h, next *coordinator.Head, s *coordinator.Splice) 
 		}
 	case s.Move != nil:
 		checkDropped(t, h, next, len(s.Move.Old))
+		if s.Move.Base != h.Base {
+			t.Fatalf("a move from base %d was applied at %d", s.Move.Base, h.Base)
+		}
 	case s.Repage != nil:
 		checkDropped(t, h, next, 0)
 	default:
 		checkDropped(t, h, next, len(s.Retire.Old))
 		for _, e := range s.Retire.Old {
-			if e.ID.Label() <= h.Horizon && e.ID.Label() > next.Horizon {
+			if e.ID.Label() > next.Horizon {
 				t.Fatalf("id label %d was dropped above horizon %d", e.ID.Label(), next.Horizon)
 			}
+		}
+		if next.Horizon != s.Retire.Horizon {
+			t.Fatalf("horizon %d, want %d", next.Horizon, s.Retire.Horizon)
 		}
 	}
 }
@@ -156,6 +163,34 @@ func TestSpliceOnce(t *testing.T) {
 	})
 }
 
+// Entries are the same only if every field is.
+func TestEntriesEqual(t *testing.T) {
+	t.Parallel()
+	a := segments.Entry{Data: []byte("x")}
+	fields := reflect.TypeFor[segments.Entry]().NumField()
+	for i := range fields {
+		b := segments.Entry{Data: []byte("x")}
+		switch f := reflect.ValueOf(&b).Elem().Field(i); f.Kind() {
+		case reflect.Uint32, reflect.Uint64:
+			f.SetUint(1)
+		case reflect.Slice:
+			f.SetBytes([]byte("y"))
+		case reflect.Array:
+			f.Index(15).SetUint(1)
+		case reflect.Struct:
+			b.ID.Attempt++
+		default:
+			t.Fatalf("field %d is of a new kind", i)
+		}
+		if coordinator.EntriesEqual([]segments.Entry{a}, []segments.Entry{b}) {
+			t.Errorf("entries that differ in %s are equal", reflect.TypeFor[segments.Entry]().Field(i).Name)
+		}
+	}
+	if coordinator.EntriesEqual([]segments.Entry{a}, nil) || !coordinator.EntriesEqual([]segments.Entry{a}, []segments.Entry{a}) {
+		t.Error("runs of other lengths are equal, or the same are not")
+	}
+}
+
 func TestSpliceRefusals(t *testing.T) {
 	t.Parallel()
 	h := storetest.NewHead()
@@ -190,6 +225,12 @@ func TestSpliceRefusals(t *testing.T) {
 		"retire, low horizon": {retire(9), coordinator.RefusedHorizon},
 		"move with unread roots": {&coordinator.Splice{Move: &coordinator.Move{
 			Old: h.Log[:1], OldPages: []coordinator.Root{{Level: 1}}, NewBase: 2, MinLabel: 11,
+		}}, coordinator.RefusedChanged},
+		"move from another base": {&coordinator.Splice{Move: &coordinator.Move{
+			Base: 1, Old: h.Log[:1], NewBase: 3, MinLabel: 11,
+		}}, coordinator.RefusedChanged},
+		"retire from another base": {&coordinator.Splice{Retire: &coordinator.Retire{
+			Base: 1, Old: h.Log[:1], NewBase: 3, Horizon: 10, MinLabel: 11,
 		}}, coordinator.RefusedChanged},
 		"move of more than there is": {&coordinator.Splice{Move: &coordinator.Move{
 			Old: slices.Concat(h.Log, h.Log[:1]), NewBase: 8, MinLabel: 11,

@@ -202,6 +202,11 @@ func (g *Gen) retire(h *coordinator.Head) *coordinator.Splice {
 		old := h.Log[:g.num(0, len(h.Log), "entries dropped")]
 		n, _, maxTime := sums(old, h.BaseTime)
 		r.Old, r.NewBase, r.NewTime = g.asRead(old), h.Base+n, maxTime
+		if r.Horizon >= h.Horizon {
+			for i := range old {
+				r.Horizon = max(r.Horizon, old[i].ID.Label())
+			}
+		}
 	} else if p := r.Pages[0].Page; p.N > 1 && rapid.Bool().Draw(g.t, "cut a root") {
 		r.MinLabel = g.label(h)
 		cut := g.u64(1, p.N-1, "records cut")
