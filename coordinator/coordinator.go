@@ -59,8 +59,11 @@ type FencingMismatch struct{ Installed string }
 
 func (e *FencingMismatch) Error() string { return "another fencing token is installed" }
 
-// MatchMismatch refuses a batch: its first record would have got Next.
-type MatchMismatch struct{ Next uint64 }
+// MatchMismatch refuses a batch: its first record would have got Next. Tail is the committed tail that says so.
+type MatchMismatch struct {
+	Next uint64
+	Tail Position
+}
 
 func (e *MatchMismatch) Error() string {
 	return fmt.Sprintf("the next sequence number is %d", e.Next)

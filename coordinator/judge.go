@@ -53,7 +53,7 @@ func (j *judge) admit(b *Batch, n uint64, cmds []placedCommand) error {
 		return &FencingMismatch{Installed: j.token}
 	}
 	if b.Match != nil && *b.Match != j.tail {
-		return &MatchMismatch{Next: j.tail}
+		return &MatchMismatch{Next: j.tail, Tail: j.base.TailPosition()}
 	}
 	if j.base.Config.Timestamping == ClientRequire && !timed(b.Records) {
 		return ErrTimestampRequired

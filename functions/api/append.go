@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/segments"
@@ -13,16 +14,13 @@ import (
 // append serves POST of records: one batch, or a session. The order of checks is s2-api 2.4's: the basin, the path,
 // the headers, the body, and only then the stream, so that a request which could never succeed creates nothing.
 func (h *handler) append(x *exchange, r *http.Request) error {
-	basin, stream, err := streamOf(r)
+	mode, protoAnswer := wire.NegotiateAppend(r.Header.Get("Content-Type"), r.Header.Get("Accept"))
+	if mode == wire.AppendSession {
+		return h.appendSession(x, r)
+	}
+	basin, stream, err := appendTarget(r)
 	if err != nil {
 		return err
-	}
-	mode, protoAnswer := wire.NegotiateAppend(r.Header.Get("Content-Type"), r.Header.Get("Accept"))
-	if _, err := wire.EncryptionKeyOf(r.Header); err != nil {
-		return err
-	}
-	if mode == wire.AppendSession {
-		return h.appendSession(x, r, basin, stream)
 	}
 	in, err := h.readAppend(x, r, mode)
 	if err != nil {
@@ -36,6 +34,15 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 		return x.body(r, http.StatusOK, wire.MediaProto, wire.EncodeAckProto(make([]byte, 0, ackSize), ack))
 	}
 	return x.body(r, http.StatusOK, wire.MediaJSON, wire.AppendAckJSON(make([]byte, 0, ackSize), ack))
+}
+
+// appendTarget names the stream of an append, and checks the headers that every append can have.
+func appendTarget(r *http.Request) (basin, stream string, err error) {
+	if basin, stream, err = streamOf(r); err != nil {
+		return "", "", err
+	}
+	_, err = wire.EncryptionKeyOf(r.Header)
+	return basin, stream, err
 }
 
 // ackSize is about the size of an acknowledgement in JSON.
@@ -66,11 +73,7 @@ func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode)
 
 // appendBatch validates a batch and appends it.
 func (h *handler) appendBatch(r *http.Request, basin, stream string, in *wire.AppendInput) (wire.AppendAck, error) {
-	batch, err := batchOf(in)
-	if err != nil {
-		return wire.AppendAck{}, err
-	}
-	size, err := segments.ValidateBatch(batch.Records)
+	batch, size, err := checkBatch(in)
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
@@ -80,30 +83,38 @@ func (h *handler) appendBatch(r *http.Request, basin, stream string, in *wire.Ap
 	var ack coordinator.Ack
 	err = h.onStream(ctx, basin, stream, onAppend, func(ref coordinator.StreamRef) (err error) {
 		ack, err = h.o.Streams.Append(ctx, ref, batch)
-		return h.appendError(ctx, ref, err)
+		return appendError(err)
 	})
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
-	h.metrics.ack.Observe(h.o.Now().Sub(begun).Seconds())
-	h.metrics.records.Observe(float64(len(batch.Records)))
-	h.metrics.batch.Observe(float64(size))
+	h.appended(begun, len(batch.Records), size)
 	return wireAck(ack), nil
 }
 
-// appendError says of a coordinator's error what its types promise: all but Indefinite are definite. To a missed
-// match_seq_num it adds the tail.
-func (h *handler) appendError(ctx context.Context, ref coordinator.StreamRef, err error) error {
+// appended counts a batch that was acknowledged.
+func (h *handler) appended(begun time.Time, records int, size uint64) {
+	h.metrics.ack.Observe(h.o.Now().Sub(begun).Seconds())
+	h.metrics.records.Observe(float64(records))
+	h.metrics.batch.Observe(float64(size))
+}
+
+// appendError says of a coordinator's error what its types promise: all but Indefinite are definite.
+func appendError(err error) error {
 	if err == nil || inDoubt(err) {
 		return err
 	}
-	var mismatch *coordinator.MatchMismatch
-	if errors.As(err, &mismatch) {
-		if tail, tailErr := h.o.Streams.CheckTail(ctx, ref); tailErr == nil {
-			return &mismatchAt{err, tail}
-		}
-	}
 	return unapplied{err}
+}
+
+// checkBatch turns a decoded body into a batch, refuses what no stream could take, and gives the metered size.
+func checkBatch(in *wire.AppendInput) (coordinator.Batch, uint64, error) {
+	batch, err := batchOf(in)
+	if err != nil {
+		return coordinator.Batch{}, 0, err
+	}
+	size, err := segments.ValidateBatch(batch.Records)
+	return batch, size, err
 }
 
 // batchOf turns a decoded body into a batch, which owns what the body has.

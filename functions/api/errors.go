@@ -81,26 +81,13 @@ func describeCondition(err error) error {
 	case errors.As(err, &fenced):
 		return &wire.FencingTokenMismatch{Installed: fenced.Installed}
 	case errors.As(err, &mismatch):
-		answer := &wire.SeqNumMismatch{Next: mismatch.Next}
-		var at *mismatchAt
-		if errors.As(err, &at) {
-			tail := position(at.tail)
-			answer.Tail = &tail
-		}
-		return answer
+		tail := position(mismatch.Tail)
+		return &wire.SeqNumMismatch{Next: mismatch.Next, Tail: &tail}
 	case errors.As(err, &beyond):
 		return &wire.RangeNotSatisfiable{Tail: position(beyond.Tail)}
 	}
 	return nil
 }
-
-// mismatchAt adds the tail to a missed match_seq_num.
-type mismatchAt struct {
-	error
-	tail coordinator.Position
-}
-
-func (e *mismatchAt) Unwrap() error { return e.error }
 
 // table maps the sentinels of the packages below. An error may wrap several: the first row that fits counts, so what a
 // user can act on stands before what has merely happened. `unavailable` is kept for doubt (design 5): a store that
