@@ -1,5 +1,5 @@
 # What people run. The scripts behind it are in tools/; each says at its top what it does.
-.PHONY: help run build test e2e lint generate
+.PHONY: help run build test e2e lint generate bench
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -21,3 +21,6 @@ lint: ## gofmt, vet, staticcheck, module checks
 
 generate: ## write the generated files anew
 	go generate ./...
+
+bench: ## measure a fresh server beside the file system below it, as Markdown for docs/results.md
+	BENCH_COMMAND="make bench" go run ./e2e/bench $(ARGS)
