@@ -35,6 +35,7 @@ type rig struct {
 	url     string
 	server  *httptest.Server // nil in a rig without one
 	handler http.Handler
+	store   *memstore.Store // what is behind heads
 	heads   *storetest.Faults
 	objects *objectstest.Faulty
 	streams *coordinator.Coordinator
@@ -55,12 +56,12 @@ type change struct {
 func newHandler(t testing.TB, changes ...change) *rig {
 	t.Helper()
 	r := &rig{t: t, logs: &logBuffer{}, metrics: prometheus.NewRegistry(), heads: storetest.NewFaults(nil), objects: objectstest.Fault(t, memobjects.New())}
-	store := memstore.New()
+	r.store = memstore.New()
 	log := zerolog.New(r.logs)
 	co := coordinator.Options{
-		Heads: r.heads.Heads(store), Objects: r.objects, Room: memstore.Room, Exclusive: true, Log: log, TrimDelay: -1,
+		Heads: r.heads.Heads(r.store), Objects: r.objects, Room: memstore.Room, Exclusive: true, Log: log, TrimDelay: -1,
 	}
-	to := tenancy.Options{Table: r.heads.Table(store), Heads: r.heads.Heads(store), Log: log}
+	to := tenancy.Options{Table: r.heads.Table(r.store), Heads: r.heads.Heads(r.store), Log: log}
 	for _, c := range changes {
 		if c.coordinator != nil {
 			c.coordinator(&co)
