@@ -132,7 +132,7 @@ func TestMethodsAndPaths(t *testing.T) {
 		{"HEAD", "/health", 200, ""},
 	} {
 		a := r.do(c.method, c.path, nil)
-		if a.status != c.status || a.body != "" || a.header.Get("Allow") != c.allow {
+		if a.status != c.status || a.body != "" || a.header.Get("Allow") != c.allow || a.status >= 400 != (a.header.Get(wire.HeaderApplied) == "no") {
 			t.Errorf("%+v: %d %q %q", c, a.status, a.body, a.header.Get("Allow"))
 		}
 	}

@@ -54,7 +54,7 @@ func (h *handler) router() *router {
 	for path, m := range h.routes() {
 		rt.mux.Handle(path, rt.path(path, m))
 	}
-	rt.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.(*exchange).empty(http.StatusNotFound) })
+	rt.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w.(*exchange), http.StatusNotFound) })
 	return rt
 }
 
@@ -67,10 +67,16 @@ func (rt *router) ServeHTTP(x *exchange, r *http.Request) {
 		return
 	}
 	if !strings.HasPrefix(path, "/") || strings.Contains(path, "//") {
-		x.empty(http.StatusNotFound)
+		refuse(x, http.StatusNotFound)
 		return
 	}
 	rt.mux.ServeHTTP(x, r)
+}
+
+// refuse answers for what is no endpoint, without a body, as S2 does.
+func refuse(x *exchange, status int) {
+	x.Header().Set(wire.HeaderApplied, string(wire.AppliedNo))
+	x.empty(status)
 }
 
 // hasSegment reports whether one of the escaped path's segments is one of these, literally.
@@ -105,7 +111,7 @@ func (rt *router) path(path string, m methods) http.Handler {
 		serve := m[method]
 		if serve == nil {
 			x.Header().Set("Allow", allowed)
-			x.empty(http.StatusMethodNotAllowed)
+			refuse(x, http.StatusMethodNotAllowed)
 			return
 		}
 		x.route = labels[r.Method]
