@@ -136,7 +136,7 @@ var causes = []cause{
 		return r.read("s", "seq_num=0")
 	}},
 	{code: wire.CodeHotServer, name: "too much in flight", status: 502, applied: "no",
-		change: change{coordinator: func(o *coordinator.Options) { o.InflightBytes, o.AdmitWait = 400, 10*time.Millisecond }},
+		change: change{coordinator: func(o *coordinator.Options) { o.InflightBytes, o.AdmitWait = 4<<20, 10*time.Millisecond }},
 		bring: func(r *rig) answer {
 			r.heads.Set(func(c storetest.Call) storetest.Outcome {
 				if c.Op == "Commit" {
@@ -144,7 +144,7 @@ var causes = []cause{
 				}
 				return storetest.Pass
 			})
-			batch := `{"records":[{"body":"` + strings.Repeat("x", 80) + `"}]}`
+			batch := `{"records":[{"body":"` + strings.Repeat("x", 600<<10) + `"}]}`
 			var wg sync.WaitGroup
 			wg.Go(func() { r.append("s", batch) })
 			r.heads.WaitHeld(1)

@@ -161,7 +161,6 @@ func (r *rig) rawStatus(request []byte) int {
 // inProcess parses bytes as the server would and has the handler answer; 400 for what the server itself refuses. It
 // bounds the wait that a mutation may ask for.
 func (r *rig) inProcess(request []byte) int {
-	r.t.Helper()
 	q, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 	if err != nil {
 		return 400
