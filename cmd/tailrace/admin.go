@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +18,7 @@ import (
 // adminCommand holds the operators' verbs. They work on the stores themselves, so a data folder must not be served
 // meanwhile.
 func (p *process) adminCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "admin", Short: "Look after the stores themselves", Args: noArgs}
+	cmd := &cobra.Command{Use: "admin", Short: "Look after the stores themselves", Args: noArgs, RunE: showHelp}
 	cmd.AddCommand(p.collectCommand(), p.checkCommand())
 	return cmd
 }
@@ -29,6 +31,9 @@ func (p *process) onStores(cmd *cobra.Command, work func(ctx context.Context, s 
 		cfg, err := config.Load(cmd.Flags(), p.environ)
 		if err != nil {
 			return fmt.Errorf("read configuration: %w", err)
+		}
+		if err := mustExist(cfg); err != nil {
+			return err
 		}
 		logger, err := newLog(p.stderr, cfg)
 		if err != nil {
@@ -46,6 +51,20 @@ func (p *process) onStores(cmd *cobra.Command, work func(ctx context.Context, s 
 		return errors.Join(err, held.close())
 	}
 	return cmd
+}
+
+// errNoStores refuses to look after stores that are not there: opening them would make them, and a misspelt folder would
+// be reported as empty and well.
+var errNoStores = errors.New("there are no stores to look after; name the data folder with --data")
+
+func mustExist(cfg config.Config) error {
+	if cfg.Memory {
+		return fmt.Errorf("memory is not kept: %w", errNoStores)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data, formatName)); err != nil {
+		return fmt.Errorf("%w: %w", errNoStores, err)
+	}
+	return nil
 }
 
 func (p *process) collectCommand() *cobra.Command {

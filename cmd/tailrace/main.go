@@ -70,12 +70,15 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// showHelp is what a command does that only holds others. Having something to do makes it check its arguments.
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
 func (p *process) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tailrace",
 		Short: "Durable streams over the S2 v1 API",
 		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  showHelp,
 		// An error of a command is printed once, by run.
 		SilenceErrors: true, SilenceUsage: true,
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,6 +92,9 @@ func TestRunStatus(t *testing.T) {
 		{"an unknown flag", []string{"serve", "--prot=1"}, exitUsage, "--prot"},
 		{"an argument", []string{"serve", "now"}, exitUsage, "now"},
 		{"a bad setting", []string{"serve", "--memory", "--trim-delay=x"}, exitUsage, "trim-delay"},
+		{"admin of nothing", []string{"admin", "check", "--data", filepath.Join(t.TempDir(), "mistyped")}, exitFailed, "no stores"},
+		{"admin of memory", []string{"admin", "collect", "--memory"}, exitFailed, "no stores"},
+		{"an unknown admin command", []string{"admin", "mend"}, exitUsage, "mend"},
 		{"a port in use", []string{"serve", "--memory", "--listen", occupied.Addr().String()}, exitFailed, "is in use"},
 	}
 	for _, test := range tests {
