@@ -107,7 +107,7 @@ type trimForm struct {
 	value     uint64
 }
 
-// trimFormAt is the form at one tail, with the widest range of tails around it that has the same form. Each command
+// trimFormAt is the form at one tail, with a range of tails around it that have the same form. Each command
 // asks for min(To, tail + Offset + 1), the largest of them counts; as the tail grows, that is a line with slope one,
 // then level, and so on.
 func trimFormAt(trims []coordinator.CommitTrim, tail uint64) trimForm {
@@ -122,7 +122,7 @@ func trimFormAt(trims []coordinator.CommitTrim, tail uint64) trimForm {
 			}
 		} else {
 			above = max(above, plus)
-			f.high = min(f.high, t.To-plus-1)
+			f.high = min(f.high, t.To-plus)
 		}
 	}
 	if above == 0 || tail+above <= level {

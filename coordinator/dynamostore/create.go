@@ -76,7 +76,7 @@ func protection(on bool) *bool {
 }
 
 // activePoll is how often a table that is being made is asked for.
-const activePoll = 500 * time.Millisecond
+const activePoll = 200 * time.Millisecond
 
 // whenActive waits until the table can be used, and checks its keys.
 func (s *Store) whenActive(ctx context.Context) error {
