@@ -208,6 +208,9 @@ func (c *Coordinator) isDraining() bool {
 	}
 }
 
+// Draining is closed when Drain begins. A session that waits for its client learns from it that it has to end.
+func (c *Coordinator) Draining() <-chan struct{} { return c.draining }
+
 // Drain refuses new appends with ErrDraining, ends followers with it, and waits until every admitted batch has been
 // answered, or ctx ends.
 func (c *Coordinator) Drain(ctx context.Context) error {

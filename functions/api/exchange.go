@@ -55,6 +55,10 @@ func (x *exchange) armWrite() {
 	_ = x.control.SetWriteDeadline(time.Now().Add(x.writeTimeout))
 }
 
+// disarmWrite takes the deadline away while there is nothing to accept: HTTP/2 ends a stream at its deadline even if
+// nothing is being written.
+func (x *exchange) disarmWrite() { _ = x.control.SetWriteDeadline(time.Time{}) }
+
 // flush sends what was written. An error means that the client is gone, or too slow.
 func (x *exchange) flush() error {
 	if err := x.control.Flush(); err != nil {

@@ -8,17 +8,21 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/segments"
 )
 
 // Streams is what the API needs of a coordinator.Coordinator.
 type Streams interface {
 	Append(ctx context.Context, ref coordinator.StreamRef, b coordinator.Batch) (coordinator.Ack, error)
+	OpenSession(ref coordinator.StreamRef) *coordinator.Session
 	CheckTail(ctx context.Context, ref coordinator.StreamRef) (coordinator.Position, error)
 	OpenReader(ctx context.Context, ref coordinator.StreamRef, o coordinator.ReadOptions) (*coordinator.Reader, error)
 	// Poke tells followers here that the stream changed elsewhere.
 	Poke(ref coordinator.StreamRef)
 	// Ready reports whether the stores answer.
 	Ready(ctx context.Context) error
+	// Draining is closed when the process begins to shut down.
+	Draining() <-chan struct{}
 }
 
 // Options is what a handler is made of. Streams and Directory must be there; every other zero value means the default
@@ -36,7 +40,8 @@ type Options struct {
 	// Version is told in the header Server and in a metric; nothing is told.
 	Version string
 
-	// BodyTimeout bounds how long a client may take to send a request's body; 30 s.
+	// BodyTimeout bounds how long a client may take to send a request's body, or a frame of a session once it has
+	// begun; 30 s.
 	BodyTimeout time.Duration
 	// WriteTimeout bounds how long a client may take to accept one write: a unary answer or one event of a stream.
 	// A client that takes longer is dropped; 30 s.
@@ -46,6 +51,10 @@ type Options struct {
 	// BodyBytes bounds the request bodies held at once, in the whole handler. A request that does not fit is refused
 	// with `hot_server`; 256 MiB.
 	BodyBytes int64
+	// SessionBatches and SessionBytes bound what one append session has admitted and not acknowledged yet: its batches,
+	// and their metered bytes. Beyond it the session reads no further; 512 and 8 MiB.
+	SessionBatches int
+	SessionBytes   int64
 	// MaxStreaming bounds the event streams and sessions open at once; one more is refused with `hot_server`; 10,000.
 	MaxStreaming int
 }
@@ -69,4 +78,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.RequestTimeout, 30*time.Second)
 	orDefault(&o.BodyBytes, 256<<20)
 	orDefault(&o.MaxStreaming, 10_000)
+	orDefault(&o.SessionBatches, 512)
+	orDefault(&o.SessionBytes, 8<<20)
+	o.SessionBytes = max(o.SessionBytes, segments.MaxBatchBytes) // or a large batch would wait for ever
 }

@@ -42,7 +42,11 @@ func (x *exchange) beginStream(media string) error {
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	x.WriteHeader(http.StatusOK)
-	return x.flush()
+	if err := x.flush(); err != nil {
+		return err
+	}
+	x.disarmWrite()
+	return nil
 }
 
 // pump sends what a reader gives until one of the two ends. The answer has begun, so failures are told in it; the error
@@ -78,6 +82,7 @@ func (h *handler) pump(ctx context.Context, x *exchange, reader *coordinator.Rea
 		if err := x.flush(); err != nil {
 			return err
 		}
+		x.disarmWrite()
 	}
 }
 
