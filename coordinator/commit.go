@@ -130,7 +130,7 @@ func (s *sequencer) inDoubt(p plan, begun uint64, cause error) {
 // oweMove starts a move in the background when the head has crossed its mark.
 func (s *sequencer) oweMove() {
 	room := &s.c.o.Room
-	if s.moving || s.head == nil || (len(s.head.Log) < room.MoveEntries && s.head.InlineBytes < room.MoveInline) {
+	if s.moving || s.head == nil || (s.entries < room.MoveEntries && s.head.InlineBytes < room.MoveInline) {
 		return
 	}
 	s.moving = s.c.background.start(func() {

@@ -81,7 +81,7 @@ func (s *sequencer) pick() (p plan, refused *item, err error) {
 		p.items = append(p.items, it)
 	}
 	switch {
-	case len(p.items) > 0 && len(s.head.Log) >= s.c.o.Room.MaxEntries:
+	case len(p.items) > 0 && s.entries >= s.c.o.Room.MaxEntries:
 		return plan{move: true}, nil, nil
 	case len(p.items) == 0:
 		p.load = stale

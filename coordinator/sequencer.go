@@ -24,10 +24,11 @@ type sequencer struct {
 
 	mu    sync.Mutex
 	clock uint64 // counts arrivals and store calls, so that "began after it arrived" is a comparison
-	// head is the newest head known, and begun the time at which the call that brought it began. No head is known
-	// before the first load, and after an outcome that stayed unknown.
-	head  *Head
-	begun uint64
+	// head is the newest head known, without its log, and begun the time at which the call that brought it began. No
+	// head is known before the first load, and after an outcome that stayed unknown.
+	head    *Head
+	entries int // of its log
+	begun   uint64
 	queue []*item
 	// running says that the goroutine is there; moving that a move is under way.
 	running bool
@@ -307,7 +308,7 @@ func (s *sequencer) reload(begun uint64) {
 // learn takes over a head that a store call brought. Calls of other goroutines may have brought a newer one.
 func (s *sequencer) learn(h Head, begun uint64) {
 	if s.head == nil || h.V >= s.head.V {
-		s.head = &h
+		s.know(h)
 	}
 	// A head with a higher V is from a later moment, so it too is from after begun.
 	s.begun = max(s.begun, begun)
@@ -318,9 +319,18 @@ func (s *sequencer) observe(h Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.head != nil && h.V > s.head.V {
-		s.head = &h
+		s.know(h)
 	}
 	s.kick()
+}
+
+// know keeps of a head what batches are judged by. The log, with the inline data in it, is not: it would be the
+// largest thing by far that an active stream holds in memory.
+func (s *sequencer) know(h Head) {
+	s.entries = len(h.Log)
+	tail := h.TailPosition()
+	h.Log, h.Pages, h.Base, h.BaseTime = nil, nil, tail.SeqNum, tail.Timestamp
+	s.head = &h
 }
 
 // storeFailed backs off after a definite failure of the store, or gives up on what is queued. The lock is released

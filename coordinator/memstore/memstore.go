@@ -14,7 +14,7 @@ import (
 // other.
 var Room = coordinator.Room{
 	MoveEntries: 256, MaxEntries: 1024,
-	InlineBatch: 16 << 10, MoveInline: 512 << 10, MaxInline: 4 << 20,
+	InlineBatch: 16 << 10, MoveInline: 128 << 10, MaxInline: 4 << 20,
 }
 
 // Store is a coordinator.Heads and a coordinator.Table. It never answers ErrUnknown: a call whose context has ended

@@ -23,7 +23,7 @@ import (
 // here a commit writes its own entries only (see README.md).
 var Room = coordinator.Room{
 	MoveEntries: 256, MaxEntries: 1024,
-	InlineBatch: 16 << 10, MoveInline: 512 << 10, MaxInline: 4 << 20,
+	InlineBatch: 16 << 10, MoveInline: 128 << 10, MaxInline: 4 << 20,
 }
 
 // The errors of Open and of a store that cannot go on.
