@@ -1,7 +1,7 @@
 package segments
 
 // Every size limit of the data model stands here and nowhere else. The numbers up to MaxFencingTokenBytes are the
-// S2 API's (s2-api 3.2); the rest are ours.
+// S2 API's (s2-api 3.2 and 10.1); the rest are ours.
 const (
 	// MaxRecordBytes bounds the metered size of one record.
 	MaxRecordBytes = 1 << 20
@@ -9,6 +9,9 @@ const (
 	MaxBatchBytes = 1 << 20
 	// MaxBatchRecords bounds the records of one batch, appended or read.
 	MaxBatchRecords = 1000
+	// MaxRecordProtoBytes bounds one record as a ReadBatch in protobuf, with the largest of numbers and times: a frame of
+	// a session (s2-api 10.1) must hold it. Only a record of 1 MiB of the smallest headers has more.
+	MaxRecordProtoBytes = 2<<20 - 1
 	// MaxFencingTokenBytes bounds a fencing token, in bytes of UTF-8.
 	MaxFencingTokenBytes = 36
 

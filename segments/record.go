@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -37,6 +38,26 @@ func (r *Record) MeteredSize() uint64 {
 		n += uint64(len(h.Name) + len(h.Value))
 	}
 	return n
+}
+
+// protoSizeMax is what a ReadBatch of this record alone can take in protobuf (s2-api 6). The fields of a header take a
+// byte of tag and their length, where the metered size counts two bytes for all of it, so it can be twice as much.
+func (r *Record) protoSizeMax() uint64 {
+	const number = 1 + binary.MaxVarintLen64
+	n := number + number + protoField(uint64(len(r.Body)))
+	for _, h := range r.Headers {
+		// Of a header without a name and a value the field is there all the same, but such a header is refused.
+		n += protoField(protoField(uint64(len(h.Name))) + protoField(uint64(len(h.Value))))
+	}
+	return protoField(n)
+}
+
+// protoField is the size of a field of n bytes, with its tag. An empty one is left out.
+func protoField(n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	return 1 + uint64(bits.Len64(n)+6)/7 + n
 }
 
 // MeteredSize is the sum over records.
@@ -73,6 +94,9 @@ func ValidateBatch(records []Record) (uint64, error) {
 		size := records[i].MeteredSize()
 		if size > MaxRecordBytes {
 			return 0, invalidf("record %d has a metered size of %d bytes; at most %d are allowed", i, size, MaxRecordBytes)
+		}
+		if n := records[i].protoSizeMax(); n > MaxRecordProtoBytes {
+			return 0, invalidf("record %d takes %d bytes in protobuf; at most %d are allowed: send fewer or larger headers", i, n, MaxRecordProtoBytes)
 		}
 		if _, err := ParseCommand(&records[i]); err != nil {
 			return 0, invalidf("record %d: %v", i, err)
