@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -24,19 +23,21 @@ func (h *handler) health(x *exchange, r *http.Request) error {
 	return x.body(r, http.StatusOK, "text/plain; charset=utf-8", []byte("OK"))
 }
 
-// readyz says that both stores answer, and that the process is not shutting down.
+// readyz says that both stores answer, and that the process is not shutting down: what sends requests here should stop
+// before they are refused.
 func (h *handler) readyz(x *exchange, r *http.Request) error {
-	err := h.ready.check(r.Context())
 	x.Header().Set("Cache-Control", "no-store")
-	switch {
-	case err == nil:
-		return x.body(r, http.StatusOK, "text/plain; charset=utf-8", []byte("OK"))
-	case errors.Is(err, coordinator.ErrDraining):
-		return err
+	select {
+	case <-h.o.Streams.Draining():
+		return coordinator.ErrDraining
+	default:
 	}
-	e := wire.Errorf(wire.CodeUnavailable, "a store is out of reach")
-	e.Applied = wire.AppliedNo
-	return e.Because(err)
+	if err := h.ready.check(r.Context()); err != nil {
+		e := wire.Errorf(wire.CodeUnavailable, "a store is out of reach")
+		e.Applied = wire.AppliedNo
+		return e.Because(err)
+	}
+	return x.body(r, http.StatusOK, "text/plain; charset=utf-8", []byte("OK"))
 }
 
 // readiness remembers the last probe of the stores. All who ask while one is under way share it.

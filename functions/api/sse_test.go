@@ -325,6 +325,8 @@ func TestBL054_DrainEndsStreamsResumably(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 	r.want(r.append("s", one), 503, "server_draining")
+	r.want(r.do("GET", "/ready", nil), 503, "server_draining")
+	r.want(r.do("GET", "/health", nil), 200, "")
 }
 
 // A client that never reads is dropped after the write deadline, holds little, and does not slow down others.
