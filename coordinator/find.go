@@ -9,6 +9,19 @@ import (
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
+// view is a head that is searched, maybe often: its log is folded once.
+type view struct {
+	Head
+	folded []segments.Row
+}
+
+func (v *view) rows() []segments.Row {
+	if v.folded == nil {
+		v.folded = v.Head.Rows()
+	}
+	return v.folded
+}
+
 // run is a range of records in one place: neighbouring rows of one chunk, read as one.
 type run struct {
 	start      uint64 // sequence number of the first record
@@ -21,9 +34,9 @@ type run struct {
 func (r *run) end() uint64 { return r.start + uint64(r.entry.N) }
 
 // rowsAt returns the rows of the page, or of the log, that holds the record seq, which the head must reach.
-func (c *Coordinator) rowsAt(ctx context.Context, h *Head, seq uint64) ([]segments.Row, error) {
+func (c *Coordinator) rowsAt(ctx context.Context, h *view, seq uint64) ([]segments.Row, error) {
 	if seq >= h.Base {
-		return h.Rows(), nil
+		return h.rows(), nil
 	}
 	rows := make([]segments.Row, len(h.Pages))
 	for i := range h.Pages {
@@ -54,7 +67,7 @@ func rowAt(rows []segments.Row, seq uint64) int {
 }
 
 // runAt finds the run that holds the record seq.
-func (c *Coordinator) runAt(ctx context.Context, h *Head, seq uint64) (run, error) {
+func (c *Coordinator) runAt(ctx context.Context, h *view, seq uint64) (run, error) {
 	rows, err := c.rowsAt(ctx, h, seq)
 	if err != nil {
 		return run{}, err
@@ -81,7 +94,7 @@ func joinable(e, next *segments.Entry) bool {
 
 // firstRow finds the first row, in order, that satisfies a condition which holds for every row from some point on,
 // and for a page whenever it holds for a row in it. ok is false if there is none.
-func (c *Coordinator) firstRow(ctx context.Context, h *Head, holds func(*segments.Row) bool) (row segments.Row, ok bool, err error) {
+func (c *Coordinator) firstRow(ctx context.Context, h *view, holds func(*segments.Row) bool) (row segments.Row, ok bool, err error) {
 	for i := range h.Pages {
 		r := h.Pages[i].Page
 		if !holds(&r) {
@@ -100,7 +113,7 @@ func (c *Coordinator) firstRow(ctx context.Context, h *Head, holds func(*segment
 		}
 		return r, true, nil
 	}
-	for _, r := range h.Rows() {
+	for _, r := range h.rows() {
 		if holds(&r) {
 			return r, true, nil
 		}
@@ -109,7 +122,7 @@ func (c *Coordinator) firstRow(ctx context.Context, h *Head, holds func(*segment
 }
 
 // seqAtTime is the sequence number of the first record whose effective timestamp is at least t, or the tail.
-func (c *Coordinator) seqAtTime(ctx context.Context, h *Head, t uint64) (uint64, error) {
+func (c *Coordinator) seqAtTime(ctx context.Context, h *view, t uint64) (uint64, error) {
 	row, ok, err := c.firstRow(ctx, h, func(r *segments.Row) bool { return r.TimeAfter >= t })
 	if err != nil || !ok {
 		return h.Tail, err
@@ -119,7 +132,7 @@ func (c *Coordinator) seqAtTime(ctx context.Context, h *Head, t uint64) (uint64,
 
 // seqAtArrival is the sequence number of the first record that arrived at the given time or later, arrivals folded
 // by their maximum (protocol 1), or the tail.
-func (c *Coordinator) seqAtArrival(ctx context.Context, h *Head, arrival uint64) (uint64, error) {
+func (c *Coordinator) seqAtArrival(ctx context.Context, h *view, arrival uint64) (uint64, error) {
 	if h.oldestArrival() >= arrival {
 		return h.First(), nil
 	}
@@ -143,7 +156,7 @@ func (h *Head) oldestArrival() uint64 {
 
 // firstRecord is the sequence number of the first record of a row that satisfies the condition. A row says that one
 // does; where its times were not lowered by the fold the last one is meant.
-func (c *Coordinator) firstRecord(ctx context.Context, h *Head, row *segments.Row, holds func(*segments.StoredRecord) bool) (uint64, error) {
+func (c *Coordinator) firstRecord(ctx context.Context, h *view, row *segments.Row, holds func(*segments.StoredRecord) bool) (uint64, error) {
 	for i := uint32(0); i < row.Entry.N; {
 		records, err := c.reader.Read(ctx, h.Basin, h.Stream, row.Entry, i, segments.BlockBytes)
 		if err != nil {

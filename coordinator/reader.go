@@ -44,7 +44,7 @@ type Reader struct {
 	ref StreamRef
 	o   ReadOptions
 
-	head   Head
+	head   view
 	loaded time.Time
 	// next is the sequence number to deliver next; fold the effective timestamp before it, if known.
 	next   uint64
@@ -127,15 +127,24 @@ func (r *Reader) start(ctx context.Context) error {
 // age counts as trimmed.
 func (r *Reader) reload(ctx context.Context) (floor uint64, err error) {
 	r.loaded = r.c.o.Now()
-	if r.head, err = r.c.loads.active(ctx, r.ref.Stream); err != nil {
+	h, err := r.c.loads.active(ctx, r.ref.Stream)
+	if err != nil {
 		return 0, err
 	}
-	h, now := &r.head, r.c.nowMillis()
-	floor = max(h.First(), h.ReadFloor(now, uint64(r.c.o.TrimDelay.Milliseconds())))
+	r.head = view{Head: h}
+	floor, err = r.c.readableFrom(ctx, &r.head)
+	return floor, r.storage(err)
+}
+
+// readableFrom is the first sequence number that may be read now: behind what was retired, trimmed long enough ago,
+// or is too old.
+func (c *Coordinator) readableFrom(ctx context.Context, h *view) (uint64, error) {
+	now := c.nowMillis()
+	floor := max(h.First(), h.ReadFloor(now, uint64(c.o.TrimDelay.Milliseconds())))
 	if age := h.Config.RetentionAge * 1000; age > 0 && now > age && h.CreatedAt < now-age {
-		expired, err := r.c.seqAtArrival(ctx, h, now-age)
+		expired, err := c.seqAtArrival(ctx, h, now-age)
 		if err != nil {
-			return 0, r.storage(err)
+			return 0, err
 		}
 		floor = max(floor, expired)
 	}

@@ -16,10 +16,11 @@ func (c *Coordinator) Maintain(ctx context.Context, ref StreamRef) (Head, error)
 	if err != nil || h.State != Active {
 		return h, err
 	}
-	floor, err := c.dueFloor(ctx, &h)
+	floor, err := c.readableFrom(ctx, &view{Head: h})
 	if err != nil {
 		return h, fmt.Errorf("maintain: %w", err)
 	}
+	floor = max(floor, c.upkeep.trimmed(&h))
 	if floor > h.Floor {
 		if h, err = c.change(ctx, ref.Stream, &Change{ID: NewOpID(), RaiseFloor: floor}); err != nil {
 			return h, fmt.Errorf("maintain: raise floor: %w", err)
@@ -32,20 +33,6 @@ func (c *Coordinator) Maintain(ctx context.Context, ref StreamRef) (Head, error)
 		h, err = c.move(ctx, ref, c.o.Room.MoveEntries)
 	}
 	return h, err
-}
-
-// dueFloor is where reads start by now: behind what was trimmed long enough ago and what is too old.
-func (c *Coordinator) dueFloor(ctx context.Context, h *Head) (uint64, error) {
-	now := c.nowMillis()
-	floor := max(h.First(), h.ReadFloor(now, uint64(c.o.TrimDelay.Milliseconds())), c.upkeep.trimmed(h))
-	if age := h.Config.RetentionAge * 1000; age > 0 && now > age && h.CreatedAt < now-age {
-		expired, err := c.seqAtArrival(ctx, h, now-age)
-		if err != nil {
-			return 0, err
-		}
-		floor = max(floor, expired)
-	}
-	return min(floor, h.Tail), nil
 }
 
 // retire drops what lies wholly below the floor out of the head. One that is overtaken starts again.

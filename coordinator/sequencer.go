@@ -29,7 +29,7 @@ type sequencer struct {
 	head    *Head
 	entries int // of its log
 	begun   uint64
-	queue []*item
+	queue   []*item
 	// running says that the goroutine is there; moving that a move is under way.
 	running bool
 	moving  bool

@@ -53,13 +53,17 @@ func (s *Store) createTable(ctx context.Context, t TableOptions) error {
 	if err != nil && !errors.As(err, &exists) {
 		return err
 	}
-	if err := s.whenActive(ctx); err != nil {
+	made, err := s.whenActive(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkKeys(made); err != nil {
 		return err
 	}
 	if err := s.mark(ctx); err != nil {
 		return err
 	}
-	return s.turnOn(ctx, t, exists != nil)
+	return s.turnOn(ctx, t, made)
 }
 
 var tableKeys = []types.KeySchemaElement{
@@ -75,26 +79,33 @@ func protection(on bool) *bool {
 	return &on
 }
 
-// activePoll is how often a table that is being made is asked for.
+// activePoll is how often a table that is not ready is asked again.
 const activePoll = 200 * time.Millisecond
 
-// whenActive waits until the table can be used, and checks its keys.
-func (s *Store) whenActive(ctx context.Context) error {
+// whenActive waits until the table can be used.
+func (s *Store) whenActive(ctx context.Context) (*types.TableDescription, error) {
 	for {
 		out, err := s.db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: s.table}, patiently)
 		var missing *types.ResourceNotFoundException
 		switch {
 		case errors.As(err, &missing): // it was asked for just now, and is not everywhere yet
 		case err != nil:
-			return err
+			return nil, err
 		case out.Table.TableStatus == types.TableStatusActive || out.Table.TableStatus == types.TableStatusUpdating:
-			return checkKeys(out.Table)
+			return out.Table, nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(activePoll):
+		if err := pause(ctx); err != nil {
+			return nil, err
 		}
+	}
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(activePoll):
+		return nil
 	}
 }
 
@@ -174,9 +185,9 @@ func (s *Store) marker(ctx context.Context) (id uuid.UUID, err error) {
 	return id, d.err
 }
 
-// turnOn sets what CreateTable cannot, and on a table that was there what it was made without.
-func (s *Store) turnOn(ctx context.Context, t TableOptions, existed bool) error {
-	if t.DeletionProtection && existed {
+// turnOn sets what the table, as it was made, has not.
+func (s *Store) turnOn(ctx context.Context, t TableOptions, made *types.TableDescription) error {
+	if t.DeletionProtection && !aws.ToBool(made.DeletionProtectionEnabled) {
 		_, err := s.db.UpdateTable(ctx, &dynamodb.UpdateTableInput{
 			TableName: s.table, DeletionProtectionEnabled: aws.Bool(true),
 		}, once)
@@ -185,15 +196,28 @@ func (s *Store) turnOn(ctx context.Context, t TableOptions, existed bool) error 
 		}
 	}
 	if t.PointInTimeRecovery {
+		if err := s.turnOnRecovery(ctx); err != nil {
+			return fmt.Errorf("turn on point-in-time recovery: %w", err)
+		}
+	}
+	return nil
+}
+
+// turnOnRecovery waits until the service can: a table that was made a moment ago has no backups to be turned on.
+func (s *Store) turnOnRecovery(ctx context.Context) error {
+	for {
 		_, err := s.db.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
 			TableName: s.table,
 			PointInTimeRecoverySpecification: &types.PointInTimeRecoverySpecification{
 				PointInTimeRecoveryEnabled: aws.Bool(true),
 			},
 		}, once)
-		if err != nil {
-			return fmt.Errorf("turn on point-in-time recovery: %w", err)
+		var early *types.ContinuousBackupsUnavailableException
+		if !errors.As(err, &early) {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
 		}
 	}
-	return nil
 }

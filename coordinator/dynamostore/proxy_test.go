@@ -198,6 +198,14 @@ func refuses(status int, code string) fault {
 	}
 }
 
+// answers is a success of the service's.
+func answers(body string) fault {
+	return func(_ *proxy, w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		_, _ = io.WriteString(w, body)
+	}
+}
+
 // html answers as a balancer in between does.
 func html(status int) fault {
 	return func(_ *proxy, w http.ResponseWriter, _ *http.Request, _ []byte) {
