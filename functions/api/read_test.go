@@ -9,18 +9,9 @@ import (
 	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
-	"github.com/tailrace-streams/tailrace/functions/api"
 	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/wire"
 )
-
-// clock is a clock that tests set.
-func clock(at *time.Time) change {
-	now := func() time.Time { return *at }
-	return change{
-		api: func(o *api.Options) { o.Now = now }, coordinator: func(o *coordinator.Options) { o.Now = now },
-	}
-}
 
 func TestBL025_TimeLookupStaysInTheStream(t *testing.T) {
 	t.Parallel()
