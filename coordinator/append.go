@@ -62,7 +62,7 @@ func New(o Options) (*Coordinator, error) {
 func (c *Coordinator) nowMillis() uint64 { return uint64(max(c.o.Now().UnixMilli(), 0)) }
 
 // Append adds one batch to a stream and answers once it is durable. Its errors are definite unless they are
-// *Indefinite: *FencingMismatch, *MatchMismatch, ErrTimestampRequired, ErrStreamNotFound, ErrStreamDeleting,
+// *Indefinite: *FencingMismatch, *MatchMismatch, *KeyRequired, ErrTimestampRequired, ErrCipherExhausted, ErrStreamNotFound, ErrStreamDeleting,
 // ErrOverloaded, ErrUnavailable, ErrDraining, and those of ctx.
 func (c *Coordinator) Append(ctx context.Context, ref StreamRef, b Batch) (Ack, error) {
 	wait, cancel := context.WithTimeout(ctx, c.o.AdmitWait)
@@ -177,6 +177,16 @@ func (c *Coordinator) sweepOnce() (done bool) {
 func (c *Coordinator) CheckTail(ctx context.Context, ref StreamRef) (Position, error) {
 	h, err := c.loads.active(ctx, ref.Stream)
 	return h.TailPosition(), err
+}
+
+// CheckAppend reports whether a stream would take appends made with a key: that it is active, and encrypted only if
+// the key fits. Errors as Append's; whatever else a batch is refused for shows only when it is appended.
+func (c *Coordinator) CheckAppend(ctx context.Context, ref StreamRef, key []byte) error {
+	h, err := c.loads.active(ctx, ref.Stream)
+	if err == nil {
+		_, err = sealer(&h, key)
+	}
+	return err
 }
 
 // Head returns the head of an active stream, as of a moment after the call began. Errors as OpenReader's.

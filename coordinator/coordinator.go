@@ -23,6 +23,8 @@ type Batch struct {
 	Token *string
 	// Match is the sequence number that the first record must get.
 	Match *uint64
+	// Key seals the records of an encrypted stream; other streams ignore it. It is kept for as long as the batch is.
+	Key []byte
 }
 
 // Ack says where a batch went. Start is the position of its first record; End the sequence number after its last
@@ -75,6 +77,19 @@ type OutOfRange struct{ Tail Position }
 func (e *OutOfRange) Error() string {
 	return fmt.Sprintf("the read starts beyond the tail %d", e.Tail.SeqNum)
 }
+
+// KeyRequired refuses an append to or a read of an encrypted stream without a key of the right size.
+type KeyRequired struct{ Cipher string }
+
+func (e *KeyRequired) Error() string {
+	return fmt.Sprintf("the stream is encrypted with %s and needs a key of %d bytes", e.Cipher, segments.SealKeyBytes)
+}
+
+// ErrCipherExhausted: an encrypted stream takes no more records, because its cipher may not be used that often.
+var ErrCipherExhausted = errors.New("the stream's cipher allows no more records")
+
+// ErrNotOpened: a stored record was sealed with another key.
+var ErrNotOpened = segments.ErrNotOpened
 
 // Indefinite wraps the reason why it is not known whether a batch was applied: it may be in the stream, now or later.
 type Indefinite struct{ Err error }

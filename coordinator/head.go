@@ -106,6 +106,8 @@ type Head struct {
 	Lease Lease
 	// CreatedAt is the arrival time of the stream itself, in milliseconds.
 	CreatedAt uint64
+	// Cipher names what the stream's records are sealed with, empty for none. It never changes.
+	Cipher string
 }
 
 // Root is the top page of one level of the tree.

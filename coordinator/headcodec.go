@@ -53,6 +53,7 @@ const (
 	headCreatedAt
 	headRoot
 	headEntry
+	headCipher
 )
 
 const (
@@ -147,6 +148,7 @@ func AppendHead(dst []byte, h *Head, log bool) []byte {
 	e.num(headLeaseTerm, h.Lease.Term)
 	e.num(headLeaseExpiry, h.Lease.Expiry)
 	e.num(headCreatedAt, h.CreatedAt)
+	e.bytes(headCipher, []byte(h.Cipher))
 	for i := range h.Pages {
 		e.bytes(headRoot, AppendRoot(nil, &h.Pages[i]))
 	}
@@ -220,7 +222,7 @@ func newFieldSet(last protowire.Number, asBytes ...protowire.Number) fieldSet {
 }
 
 var (
-	headFields = newFieldSet(headEntry, headBasin, headStream, headStateID, headConfigID, headStorageClass,
+	headFields = newFieldSet(headCipher, headCipher, headBasin, headStream, headStateID, headConfigID, headStorageClass,
 		headTimestamping, headFencing, headToken, headTokenID, headCancelled, headLeaseNode, headLeaseAddress, headRoot,
 		headEntry)
 	entryFields = newFieldSet(entryData, entryID, entryObject, entryData)
@@ -381,6 +383,8 @@ func (h *Head) setLaterField(f field) error {
 		h.Lease.Expiry = f.num
 	case headCreatedAt:
 		h.CreatedAt = f.num
+	case headCipher:
+		h.Cipher = string(f.raw)
 	case headRoot:
 		r, err := DecodeRoot(f.raw)
 		h.Pages = append(h.Pages, r)

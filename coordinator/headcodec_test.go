@@ -42,7 +42,7 @@ func goldenHead() coordinator.Head {
 	}
 	return coordinator.Head{
 		V: 201, Basin: segments.BasinID(fill(0x10)), Stream: segments.StreamID(fill(0x20)),
-		State: coordinator.Deleting, StateID: coordinator.OpID(fill(0x30)),
+		Cipher: "cipher", State: coordinator.Deleting, StateID: coordinator.OpID(fill(0x30)),
 		Config: coordinator.StreamConfig{
 			StorageClass: coordinator.Standard, RetentionAge: 202, Timestamping: coordinator.ClientRequire,
 			Uncapped: true, DeleteOnEmptyMinAge: 203, Fencing: coordinator.Exclusive,

@@ -45,6 +45,9 @@ func (j *judge) admit(b *Batch, n uint64, cmds []placedCommand) error {
 	if err := stateError(j.base.State); err != nil {
 		return err
 	}
+	if j.base.Cipher != "" && j.tail+n > maxSealed {
+		return ErrCipherExhausted
+	}
 	presented := b.Token
 	if presented == nil && j.exclusive {
 		presented = new(string)
@@ -76,6 +79,22 @@ func (j *judge) admit(b *Batch, n uint64, cmds []placedCommand) error {
 	}
 	j.tail += n
 	return nil
+}
+
+// maxSealed bounds the records of a stream sealed with AES-GCM (s2-api 19): nonces are drawn at random.
+const maxSealed = 1 << 32
+
+// sealer makes the sealer of a stream for a client's key: nil for a plain stream, *KeyRequired if the key is missing
+// or is none.
+func sealer(h *Head, key []byte) (*segments.Sealer, error) {
+	if h.Cipher == "" {
+		return nil, nil
+	}
+	s, err := segments.NewSealer(key, h.Stream)
+	if err != nil || h.Cipher != segments.CipherAES256GCM {
+		return nil, &KeyRequired{Cipher: h.Cipher}
+	}
+	return s, nil
 }
 
 // stateError is the error of an operation on a stream in the given state.

@@ -52,6 +52,9 @@ func (s *sequencer) pick() (p plan, refused *item, err error) {
 		}
 	}
 	for _, it := range s.queue {
+		if _, err := sealer(s.head, it.batch.Key); err != nil {
+			return plan{}, it, err // whatever the stream's state: what it is sealed with never changes
+		}
 		if blocked[it.session] || (it.barrier && behind) || !s.ready(it) {
 			stay(it)
 			continue

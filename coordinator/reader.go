@@ -23,6 +23,8 @@ type ReadOptions struct {
 	Wait *time.Duration
 	// Unary reads give one event, of at most 1000 records and 1 MiB, and then io.EOF.
 	Unary bool
+	// Key opens the records of an encrypted stream; other streams ignore it.
+	Key []byte
 }
 
 // ReadEvent is a batch of records or, without any, a heartbeat.
@@ -55,6 +57,7 @@ type Reader struct {
 
 	count, bytes uint64 // what the bounds still allow
 	follow       bool
+	sealer       *segments.Sealer // nil unless the stream is encrypted
 	sub          *subscription
 	// deadline ends a read that waits; it is armed when the tail is first reached.
 	deadline time.Time
@@ -65,7 +68,7 @@ type Reader struct {
 const unbounded = ^uint64(0)
 
 // OpenReader resolves the start of a read on a fresh head. *OutOfRange if it lies beyond the tail, or at the tail of
-// a read that may not follow; ErrStreamNotFound, ErrStreamDeleting, ErrUnavailable, ErrStorage.
+// a read that may not follow; *KeyRequired; ErrStreamNotFound, ErrStreamDeleting, ErrUnavailable, ErrStorage.
 func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptions) (*Reader, error) {
 	r := &Reader{c: c, ref: ref, o: o, count: unbounded, bytes: unbounded}
 	bounded := o.Count != nil || o.Bytes != nil || o.Until != nil || o.Unary
@@ -84,6 +87,9 @@ func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptio
 	}
 	floor, err := r.reload(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if r.sealer, err = sealer(&r.head.Head, o.Key); err != nil {
 		return nil, err
 	}
 	if err := r.start(ctx); err != nil {
@@ -235,6 +241,9 @@ func (r *Reader) deliver(tail Position) (ReadEvent, error) {
 		return ReadEvent{}, io.EOF
 	}
 	e.Records, r.buffer = r.buffer[:n:n], r.buffer[n:]
+	if err := r.unseal(&e); err != nil {
+		return ReadEvent{}, err
+	}
 	r.fold, r.folded = e.Records[n-1].Timestamp, true
 	r.next += uint64(n)
 	r.count -= min(r.count, orUnbounded(r.count, uint64(n)))
@@ -247,6 +256,24 @@ func (r *Reader) deliver(tail Position) (ReadEvent, error) {
 		r.arm()
 	}
 	return e, nil
+}
+
+// unseal opens the records of an event, in a slice of its own: those of the buffer are shared with other readers,
+// who may have other keys.
+func (r *Reader) unseal(e *ReadEvent) error {
+	if r.sealer == nil {
+		return nil
+	}
+	opened := make([]segments.Record, len(e.Records))
+	for i := range e.Records {
+		rec, err := r.sealer.Open(e.Records[i])
+		if err != nil {
+			return fmt.Errorf("record %d: %w", e.Start+uint64(i), err)
+		}
+		opened[i] = rec
+	}
+	e.Records = opened
+	return nil
 }
 
 // orUnbounded is what to take off a bound: nothing if there is none.

@@ -124,9 +124,20 @@ func (s *sequencer) acceptedOnQueue(it *item) bool {
 	return it.batch.Token != nil && fences
 }
 
-// prepare stamps an item by the head's config and decides where it goes.
+// prepare stamps an item by the head's config, seals it if the stream is encrypted, and decides where it goes. An item
+// without the key it needs is left unprepared, which the plan answers.
 func (s *sequencer) prepare(it *item) {
+	seal, err := sealer(s.head, it.batch.Key)
+	if err != nil {
+		it.stored, it.loc, it.inline = nil, nil, false
+		return
+	}
 	it.stored, it.maxTime = stamp(&s.head.Config, it.batch.Records, it.arrival)
+	for i := range it.stored {
+		if seal != nil {
+			it.stored[i] = seal.Seal(it.stored[i])
+		}
+	}
 	it.stampedV = s.head.ConfigV
 	it.loc = nil
 	it.inline = it.size <= s.c.o.Room.InlineBatch && s.head.InlineBytes+s.queuedInline()+it.size <= s.c.o.Room.MaxInline

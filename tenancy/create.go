@@ -179,7 +179,7 @@ func (d *Directory) abandon(ctx context.Context, e *entry, reason error) (entry,
 func (d *Directory) createHead(ctx context.Context, e *entry) error {
 	err := d.Heads.Create(ctx, coordinator.Head{
 		V: e.v + 1, Basin: e.basin, Stream: e.ID, State: coordinator.Active, StateID: coordinator.NewOpID(),
-		Config: *e.Config, ConfigV: 1, CreatedAt: e.CreatedAt,
+		Config: *e.Config, ConfigV: 1, CreatedAt: e.CreatedAt, Cipher: e.Cipher,
 	})
 	if errors.Is(err, coordinator.ErrExists) {
 		return nil

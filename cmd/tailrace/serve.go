@@ -18,6 +18,7 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/functions/api"
 	"github.com/tailrace-streams/tailrace/functions/config"
+	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/tenancy"
 )
 
@@ -84,6 +85,7 @@ type service struct {
 
 	leaving     atomic.Bool // set once the server stops
 	connections atomic.Int64
+	lastRequest atomic.Int64 // when, in Unix nanoseconds
 
 	walk      *tenancy.Upkeep
 	upkeep    sync.WaitGroup
@@ -105,6 +107,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 	}
 	directory, err := tenancy.New(tenancy.Options{
 		Table: held.table, Heads: held.heads, Log: logger, OnDeleted: streams.Poke,
+		Ciphers: []string{segments.CipherAES256GCM},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -125,7 +128,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 		},
 	}
 	s.server = newServer(s.announceLeaving(handler), logger)
-	s.server.ConnState = s.countConnection
+	s.server.ConnState = s.watchConnection
 	return s, nil
 }
 

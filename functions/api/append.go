@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/base64"
 	"net/http"
 	"time"
 
@@ -16,7 +17,7 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	if mode == wire.AppendSession {
 		return h.appendSession(x, r)
 	}
-	basin, stream, err := appendTarget(r)
+	basin, stream, key, err := appendTarget(r)
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ack, err := h.appendBatch(r, basin, stream, &in)
+	ack, err := h.appendBatch(r, basin, stream, &in, key)
 	if err != nil {
 		return err
 	}
@@ -34,13 +35,27 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	return x.body(r, http.StatusOK, wire.MediaJSON, wire.AppendAckJSON(make([]byte, 0, ackSize), ack))
 }
 
-// appendTarget names the stream of an append, and checks the headers that every append can have.
-func appendTarget(r *http.Request) (basin, stream string, err error) {
+// appendTarget names the stream of an append, and reads the headers that every append can have.
+func appendTarget(r *http.Request) (basin, stream string, key []byte, err error) {
 	if basin, stream, err = streamOf(r); err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
-	_, err = wire.EncryptionKeyOf(r.Header)
-	return basin, stream, err
+	key, err = keyOf(r)
+	return basin, stream, key, err
+}
+
+// keyOf reads the key of an encrypted stream. What is not one in base64 is a key of no bytes, which only an encrypted
+// stream refuses (s2-api 19).
+func keyOf(r *http.Request) ([]byte, error) {
+	text, err := wire.EncryptionKeyOf(r.Header)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return []byte{}, nil
+	}
+	return key, nil
 }
 
 // ackSize is about the size of an acknowledgement in JSON.
@@ -70,11 +85,12 @@ func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode)
 }
 
 // appendBatch validates a batch and appends it.
-func (h *handler) appendBatch(r *http.Request, basin, stream string, in *wire.AppendInput) (wire.AppendAck, error) {
+func (h *handler) appendBatch(r *http.Request, basin, stream string, in *wire.AppendInput, key []byte) (wire.AppendAck, error) {
 	batch, size, err := checkBatch(in)
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
+	batch.Key = key
 	ctx, cancel := h.unary(r)
 	defer cancel()
 	begun := h.o.Now()

@@ -27,7 +27,7 @@ func (h *handler) appendSession(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	ref, err := h.openForAppend(r)
+	ref, key, err := h.openForAppend(r)
 	if err != nil {
 		// Clients of sessions send nothing before they have an answer. net/http waits for their body behind it.
 		x.endReading(lingerTime)
@@ -37,7 +37,7 @@ func (h *handler) appendSession(x *exchange, r *http.Request) error {
 	if err := x.beginStream(wire.MediaS2S); err != nil {
 		return err
 	}
-	return h.newSession(x, r, ref).serve()
+	return h.newSession(x, r, ref, key).serve()
 }
 
 // duplex lets the answer begin before the request's body has ended.
@@ -52,32 +52,32 @@ func (x *exchange) duplex(r *http.Request) {
 
 // openForAppend resolves a stream for a session, and asks its head whether it is there: a client that is told so by a
 // terminal frame takes it for something that happened meanwhile.
-func (h *handler) openForAppend(r *http.Request) (opened coordinator.StreamRef, err error) {
-	basin, stream, err := appendTarget(r)
+func (h *handler) openForAppend(r *http.Request) (opened coordinator.StreamRef, key []byte, err error) {
+	basin, stream, key, err := appendTarget(r)
 	if err != nil {
-		return opened, err
+		return opened, nil, err
 	}
 	switch perBatch, err := wire.ConflictsOf(r.Header); {
 	case err != nil:
-		return opened, err
+		return opened, nil, err
 	case perBatch:
-		return opened, notImplemented("sessions that survive a missed match_seq_num")
+		return opened, nil, notImplemented("sessions that survive a missed match_seq_num")
 	}
 	select {
 	case <-h.o.Streams.Draining():
-		return opened, coordinator.ErrDraining
+		return opened, nil, coordinator.ErrDraining
 	default:
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
 	err = h.onStream(ctx, basin, stream, onAppend, func(ref coordinator.StreamRef) error {
 		opened = ref
-		if _, err := h.o.Streams.CheckTail(ctx, ref); err != nil {
+		if err := h.o.Streams.CheckAppend(ctx, ref, key); err != nil {
 			return unapplied{err}
 		}
 		return nil
 	})
-	return opened, err
+	return opened, key, err
 }
 
 // session is an append session being served by two goroutines. The request's own reads inputs and admits them, in order
@@ -85,6 +85,7 @@ func (h *handler) openForAppend(r *http.Request) (opened coordinator.StreamRef, 
 // outlives serve.
 type session struct {
 	h      *handler
+	key    []byte // of an encrypted stream
 	x      *exchange
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -111,12 +112,12 @@ type step struct {
 	err     error
 }
 
-func (h *handler) newSession(x *exchange, r *http.Request, ref coordinator.StreamRef) *session {
+func (h *handler) newSession(x *exchange, r *http.Request, ref coordinator.StreamRef, key []byte) *session {
 	// A client that has sent its last input may close its half of the connection, which net/http takes for the end of
 	// the request. That it is gone shows when it takes no acknowledgement, or when its body breaks off.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	return &session{
-		h: h, x: x, ctx: ctx, cancel: cancel, http1: r.ProtoMajor == 1,
+		h: h, x: x, key: key, ctx: ctx, cancel: cancel, http1: r.ProtoMajor == 1,
 		to: h.o.Streams.OpenSession(ref), in: newIntake(h, x, r.Body),
 		out:   wire.NewFrameWriter(x, wire.NegotiateCompression(r.Header)),
 		steps: make(chan *step, h.o.SessionBatches), room: semaphore.NewWeighted(h.o.SessionBytes),
@@ -200,6 +201,7 @@ func (s *session) admit(input *wire.AppendInput) *step {
 	if err != nil {
 		return &step{err: err}
 	}
+	batch.Key = s.key
 	if err := s.room.Acquire(s.ctx, int64(size)); err != nil {
 		return &step{err: unapplied{err}}
 	}

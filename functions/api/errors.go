@@ -76,6 +76,7 @@ func describeCondition(err error) error {
 		fenced   *coordinator.FencingMismatch
 		mismatch *coordinator.MatchMismatch
 		beyond   *coordinator.OutOfRange
+		keyless  *coordinator.KeyRequired
 	)
 	switch {
 	case errors.As(err, &fenced):
@@ -83,6 +84,9 @@ func describeCondition(err error) error {
 	case errors.As(err, &mismatch):
 		tail := position(mismatch.Tail)
 		return &wire.SeqNumMismatch{Next: mismatch.Next, Tail: &tail}
+	case errors.As(err, &keyless):
+		return wire.Errorf(wire.CodeBadHeader, "the stream is encrypted with %s: give s2-encryption-key, %d bytes in base64",
+			keyless.Cipher, segments.SealKeyBytes)
 	case errors.As(err, &beyond):
 		return &wire.RangeNotSatisfiable{Tail: position(beyond.Tail)}
 	}
@@ -107,6 +111,8 @@ var table = []struct {
 	{coordinator.ErrStreamDeleting, wire.CodeStreamDeletionPending, "the stream is being deleted", ""},
 	{coordinator.ErrStreamGone, wire.CodeUnavailable, "the stream was deleted under its reader", wire.AppliedNo},
 	{coordinator.ErrTimestampRequired, wire.CodeInvalid, "the stream requires a timestamp on every record", ""},
+	{coordinator.ErrCipherExhausted, wire.CodeInvalid, "an encrypted stream takes no more than 4294967296 records", ""},
+	{coordinator.ErrNotOpened, wire.CodeDecryptionFailed, "the key does not open the record", ""},
 	{coordinator.ErrPoisoned, wire.CodeUnavailable, "an earlier batch of the session failed", wire.AppliedNo},
 	{coordinator.ErrDraining, wire.CodeServerDraining, "the server is shutting down; try again elsewhere", ""},
 	{coordinator.ErrOverloaded, wire.CodeHotServer, "the server is overloaded; try again shortly", ""},

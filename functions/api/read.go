@@ -17,6 +17,7 @@ type readRequest struct {
 	mode          wire.ReadMode
 	query         wire.ReadQuery
 	format        wire.Format
+	key           []byte // of an encrypted stream
 }
 
 // read serves GET of records: one answer, an event stream, or a session, by the headers.
@@ -53,7 +54,7 @@ func parseRead(r *http.Request) (q readRequest, err error) {
 			return q, err
 		}
 	}
-	if _, err := wire.EncryptionKeyOf(r.Header); err != nil {
+	if q.key, err = keyOf(r); err != nil {
 		return q, err
 	}
 	var after *wire.EventID
@@ -77,7 +78,7 @@ func parseRead(r *http.Request) (q readRequest, err error) {
 func (q *readRequest) options(unary bool) coordinator.ReadOptions {
 	o := coordinator.ReadOptions{
 		SeqNum: q.query.SeqNum, Timestamp: q.query.Timestamp, TailOffset: q.query.TailOffset, Clamp: q.query.Clamp,
-		Count: q.query.Count, Bytes: q.query.Bytes, Until: q.query.Until, Unary: unary,
+		Count: q.query.Count, Bytes: q.query.Bytes, Until: q.query.Until, Unary: unary, Key: q.key,
 	}
 	if q.query.Wait != nil {
 		wait := time.Duration(*q.query.Wait) * time.Second
