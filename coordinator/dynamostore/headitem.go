@@ -42,6 +42,7 @@ const (
 	attrTerm      = "lt"
 	attrExpiry    = "le"
 	attrCreatedAt = "at"
+	attrCipher    = "ci"
 )
 
 func headKey(id segments.StreamID) attrs { return key(headSpace+id.String(), headSort) }
@@ -70,6 +71,7 @@ func headItem(h *coordinator.Head) attrs {
 	}
 	a.setText(attrNode, h.Lease.Node)
 	a.setText(attrAddress, h.Lease.Address)
+	a.setText(attrCipher, h.Cipher)
 	return a
 }
 
@@ -87,7 +89,7 @@ func decodeHead(a attrs) (coordinator.Head, error) {
 		Lease: coordinator.Lease{
 			Node: d.text(attrNode), Address: d.text(attrAddress), Term: d.num(attrTerm), Expiry: d.num(attrExpiry),
 		},
-		CreatedAt: d.num(attrCreatedAt),
+		CreatedAt: d.num(attrCreatedAt), Cipher: d.text(attrCipher),
 	}
 	d.id(attrBasin, (*[16]byte)(&h.Basin))
 	d.stream(&h.Stream)

@@ -124,7 +124,7 @@ func filled() coordinator.Head {
 		Token: "tökén", TokenV: 7, TokenID: op(0x50), Trim: 8, TrimTime: 9, Floor: 10, Horizon: 11,
 		Cancelled: []segments.EntryID{{Object: object(0xf0), Attempt: 12}},
 		Lease:     coordinator.Lease{Node: "node", Address: "10.0.0.1:80", Term: 13, Expiry: 14},
-		CreatedAt: 15,
+		CreatedAt: 15, Cipher: "cipher",
 	}
 	h.Log = []segments.Entry{
 		{ID: segments.EntryID{Object: object(0x60), Attempt: 16}, N: 17, Skip: 18, MaxTime: 19, Arrival: 20, Bytes: 21, Data: []byte("abc")},

@@ -123,6 +123,7 @@ func (g *Gen) Head() coordinator.Head {
 	for range max(0, g.num(-3, 2, "cancelled")) {
 		h.Cancelled = append(h.Cancelled, segments.EntryID{Object: g.object(old()), Attempt: uint16(g.num(0, 1, "attempt"))})
 	}
+	h.Cipher = rapid.SampledFrom([]string{"", segments.CipherAES256GCM}).Draw(g.t, "cipher")
 	if rapid.Bool().Draw(g.t, "leased") {
 		h.Lease = g.lease()
 	}
