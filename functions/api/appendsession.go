@@ -246,13 +246,13 @@ func (s *session) outcomes() error {
 	}
 }
 
-// drained tells the outcomes of what was admitted, and that there will be no more.
+// drained tells the outcomes of what was admitted before the gate was shut, and that there will be no more.
 func (s *session) drained() error {
 	for {
 		select {
 		case st, more := <-s.steps:
-			if !more {
-				return nil // the client had ended the session before
+			if !more { // the reader met the gate
+				return s.terminate(coordinator.ErrDraining)
 			}
 			if err := s.outcome(st); err != nil {
 				return err
