@@ -189,6 +189,86 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
+// A request that is being sent at the signal is read to its end and answered, over both protocols.
+func TestStopFinishesRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*http.Protocols, bool){
+		"http1": (*http.Protocols).SetHTTP1, "http2": (*http.Protocols).SetUnencryptedHTTP2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			url, status := w.serving(t, "--memory")
+			unused, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unused.Close()
+			protocols := new(http.Protocols)
+			set(protocols, true)
+			client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+			// The request goes over a connection that the server has accepted, and is not lost in the port's queue.
+			first, err := client.Get(url + "/health")
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.Body.Close()
+			body, rest := io.Pipe()
+			answers := make(chan string, 1)
+			go func() {
+				response, err := client.Post(url+"/v1/basins", "application/json", body)
+				if err != nil {
+					answers <- err.Error()
+					return
+				}
+				response.Body.Close()
+				answers <- response.Status
+			}()
+			if _, err := rest.Write([]byte(`{"basin":`)); err != nil { // returns when it has been sent
+				t.Fatal(err)
+			}
+			w.signals <- syscall.SIGTERM
+			// When the server closes the connection that nobody used, it is past its patience with idle ones.
+			if _, err := unused.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				t.Fatal(err)
+			}
+			if _, err := rest.Write([]byte(`"under-way"}`)); err != nil {
+				t.Fatal(err)
+			}
+			rest.Close()
+			if got := <-answers; got != "201 Created" {
+				t.Errorf("the answer is %s", got)
+			}
+			if got := <-status; got != exitOK {
+				t.Errorf("status is %d, want %d", got, exitOK)
+			}
+		})
+	}
+}
+
+// Connections that clients hold open without a request do not hold a stop up.
+func TestStopDoesNotWaitForUnusedConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	url, status := w.serving(t, "--memory")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// Connections are accepted in order, so once a later one is served this one is known to the server.
+	response, err := http.Get(url + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	since := time.Now()
+	w.signals <- syscall.SIGTERM
+	if got := <-status; got != exitOK || time.Since(since) > 4*time.Second {
+		t.Errorf("status is %d after %s", got, time.Since(since))
+	}
+}
+
 // Whatever keeps a stop from ending, the process ends.
 func TestExitAnyway(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,7 @@ type service struct {
 
 	leaving     atomic.Bool // set once the server stops
 	connections atomic.Int64
+	unused      sync.Map     // the net.Conns that no request has come on
 	lastRequest atomic.Int64 // when, in Unix nanoseconds
 
 	walk      *tenancy.Upkeep

@@ -20,9 +20,11 @@ var errNotDrained = errors.New("appends were not finished in time; raise --shutd
 const (
 	// drainShare is how much of the time for stopping is for requests; the rest closes the stores.
 	drainShare = 0.9
-	// goodbye is how long idle connections stay open after the drain. A request that was on its way to one gets an answer
-	// that says so, where a closed connection would leave its client in doubt.
+	// goodbye is how long no request must have come before idle connections are closed. One that is on its way to such a
+	// connection gets an answer that says so, where a closed connection would leave its client in doubt.
 	goodbye = 500 * time.Millisecond
+	// goodbyeShare bounds that wait by a part of the time for stopping: connections that are never given up end it.
+	goodbyeShare = 0.25
 )
 
 // stop ends the service within timeout. At once: no new connection is accepted, new appends are refused, followers are
@@ -35,7 +37,8 @@ func (s *service) stop(timeout time.Duration, listener net.Listener) (quiet bool
 	// A listener that cannot be closed is closed by Shutdown, or by the end of the process.
 	_ = listener.Close()
 	drained := s.streams.Drain(ctx)
-	s.waitForGoodbye(ctx)
+	s.waitForGoodbye(time.Duration(float64(timeout) * goodbyeShare))
+	s.closeUnused()
 	closed := s.server.Shutdown(ctx)
 	if closed != nil {
 		s.log.Warn().Err(closed).Msg("cutting the connections that are still busy")
@@ -51,23 +54,36 @@ func (s *service) stop(timeout time.Duration, listener net.Listener) (quiet bool
 	return closed == nil, nil
 }
 
-// waitForGoodbye returns when no connection is open any more, or goodbye is over.
-func (s *service) waitForGoodbye(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, goodbye)
-	defer cancel()
-	for s.connections.Load() > 0 && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(10 * time.Millisecond):
+// waitForGoodbye returns when no connection is open any more, or no request came for a while, or at most is over.
+func (s *service) waitForGoodbye(most time.Duration) {
+	for begin := time.Now(); s.connections.Load() > 0 && time.Since(begin) < most; time.Sleep(10 * time.Millisecond) {
+		last := max(s.lastRequest.Load(), begin.UnixNano())
+		if time.Now().UnixNano()-last > int64(goodbye) {
+			return
 		}
 	}
 }
 
-// countConnection keeps count of the open connections.
-func (s *service) countConnection(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
+// closeUnused closes the connections that no request has come on yet. Shutdown closes idle ones, but waits five seconds for
+// the first request of a new one, and pools of clients open more than they use.
+func (s *service) closeUnused() {
+	s.unused.Range(func(conn, _ any) bool {
+		_ = conn.(net.Conn).Close() // that of a client which is gone, or soon learns it
+		return true
+	})
+}
+
+// watchConnection keeps count of the open connections and of the unused ones, and notes when a request came.
+func (s *service) watchConnection(conn net.Conn, state http.ConnState) {
+	if state == http.StateNew {
 		s.connections.Add(1)
+		s.unused.Store(conn, nil)
+		return
+	}
+	s.unused.Delete(conn)
+	switch state {
+	case http.StateActive:
+		s.lastRequest.Store(time.Now().UnixNano())
 	case http.StateClosed, http.StateHijacked:
 		s.connections.Add(-1)
 	}
