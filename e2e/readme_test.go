@@ -30,7 +30,10 @@ func blocksOf(t *testing.T, path string) []block {
 	return blocks
 }
 
-func (b block) isTour() bool { return len(b.words) == 2 && b.words[0] == "sh" && b.words[1] == "tour" }
+// is reports whether a block holds commands of a kind.
+func (b block) is(kind string) bool {
+	return len(b.words) == 2 && b.words[0] == "sh" && b.words[1] == kind
+}
 
 // changing matches what differs from run to run: times, and where the server listens.
 var changing = regexp.MustCompile(`\b1[0-9]{12}\b|\b\d{4}-\d\d-\d\dT[0-9:.]+Z|127\.0\.0\.1:\d+`)
@@ -61,7 +64,7 @@ func TestReadmeTourRunsAsWritten(t *testing.T) {
 	script := "set -eu\n"
 	var shown []string
 	for i, b := range blocks {
-		if !b.isTour() {
+		if !b.is("tour") {
 			continue
 		}
 		if i+1 == len(blocks) || len(blocks[i+1].words) != 1 || blocks[i+1].words[0] == "sh" {
@@ -102,5 +105,37 @@ func TestSuggestedCommandWorks(t *testing.T) {
 		if err != nil || !strings.Contains(string(out), `"name":"first-basin"`) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
+	}
+}
+
+// The commands in the operator's guide run as they stand, on a folder that holds something.
+func TestOperatingCommandsRunAsWritten(t *testing.T) {
+	t.Parallel()
+	data := dataFolder(t)
+	server := start(t, data)
+	c := newClient(server.URL, "operated")
+	c.create(t, "s")
+	c.mustAppend(t, "s", appendInput{Records: bodies("one", "two", "three")})
+	stop(t, server)
+	commands := 0
+	for _, b := range blocksOf(t, filepath.Join("..", "docs", "operating.md")) {
+		if !b.is("operate") {
+			continue
+		}
+		for line := range strings.Lines(b.text) {
+			commands++
+			line = strings.ReplaceAll(line, "./tailrace-data", data)
+			line = strings.Replace(line, "tailrace ", bin+" ", 1)
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
+			if err != nil || len(out) == 0 {
+				t.Errorf("%s: %v\n%s", line, err, out)
+			}
+			if strings.Contains(line, "check") && !strings.Contains(string(out), "records 3, damaged streams 0") {
+				t.Errorf("%s says %s", line, out)
+			}
+		}
+	}
+	if commands < 2 {
+		t.Errorf("the guide has %d commands", commands)
 	}
 }

@@ -118,6 +118,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 	version, _ := build()
 	handler, err := api.New(api.Options{
 		Streams: streams, Directory: directory, Log: logger, Registry: registry, Version: version,
+		DisableCORS: cfg.NoCORS,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)

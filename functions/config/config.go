@@ -17,6 +17,9 @@ type Config struct {
 	// this machine, since there is no authentication; put a proxy that has one in front.
 	InsecureNoAuth bool `setting:"insecure-no-auth" default:"false"`
 
+	// Refuses calls from web pages. Without it every page that a browser on this machine shows may call the API.
+	NoCORS bool `setting:"no-cors" default:"false"`
+
 	// The folder that holds everything: made if it is missing, refused if it is not one of ours, locked against a second
 	// process. Its file system must honour fsync.
 	Data string `setting:"data" default:"./tailrace-data"`

@@ -90,7 +90,7 @@ func TestLoadPrefersFlagsThenEnvironmentThenFile(t *testing.T) {
 func TestEverySettingFromEverySource(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
-		"listen": "localhost:9", "insecure-no-auth": "true", "data": "/elsewhere", "memory": "true",
+		"listen": "localhost:9", "insecure-no-auth": "true", "data": "/elsewhere", "memory": "true", "no-cors": "true",
 		"trim-delay": "7s", "inflight-bytes": "9MiB", "cache-bytes": "5MiB", "shutdown-timeout": "3s",
 		"upkeep-interval": "5m", "collect-grace": "0s",
 		"log-level": "error", "log-format": "json",
