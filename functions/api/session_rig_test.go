@@ -58,6 +58,7 @@ func newBubbleRig(t testing.TB, changes ...change) *sessionRig {
 func (r *sessionRig) prepareHTTP2(t testing.TB) {
 	r.h2 = &http.Transport{
 		Protocols: new(http.Protocols), DisableCompression: true,
+		HTTP2:       &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}, // so that one who does not read is soon noticed
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return r.dial() },
 	}
 	r.h2.Protocols.SetUnencryptedHTTP2(true)
