@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +20,9 @@ const tracedCalls = "read,write,writev,pwrite64,pwritev,sendto,sendmsg,fsync,fda
 func TestSyncedBeforeAnswered(t *testing.T) {
 	t.Parallel()
 	strace := tool(t, "strace", "TAILRACE_STRACE")
+	if out, err := exec.CommandContext(t.Context(), strace, "-o", os.DevNull, "true").CombinedOutput(); err != nil {
+		leaveOut(t, fmt.Sprintf("tracing is not permitted on this machine: %v: %s", err, out))
+	}
 	trace := filepath.Join(t.TempDir(), "trace")
 	data, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
