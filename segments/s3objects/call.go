@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,13 +44,14 @@ type Call struct {
 func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context) error) error {
 	ctx, total := startDeadline(ctx, c.callTimeout(call))
 	defer total.stop()
-	stale := false
+	stale, sent := false, false
 	for attempts := 1; ; attempts++ {
 		failed, wait, err := c.attempt(ctx, call, total, try)
 		if err == nil {
 			return nil
 		}
-		failed.Attempts = attempts
+		sent = sent || failed.Sent
+		failed.Attempts, failed.Sent = attempts, sent
 		if err := callerGone(ctx); err != nil {
 			return fmt.Errorf("%s: %w (%d attempts)", call.Op, err, attempts)
 		}
@@ -85,12 +87,14 @@ func (c *Client) attempt(
 	a := &attempt{client: c, limit: limit, total: total}
 	err := c.keys.ready(ctx)
 	if err == nil {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) }})
 		err = try(context.WithValue(ctx, attemptKey{}, a))
 	}
 	if err == nil {
 		return failure{}, 0, nil
 	}
 	failed := read(call.Op, err)
+	failed.Sent = a.sent.Load()
 	if failed.cause != nil {
 		// What broke this connection may have broken the idle ones beside it: after a thaw all of them are dead (BL-126).
 		c.transport.CloseIdleConnections()
@@ -103,6 +107,7 @@ type attempt struct {
 	client       *Client
 	limit, total *deadline
 	retryAfter   atomic.Int64 // nanoseconds
+	sent         atomic.Bool  // there was a connection to send it on
 }
 
 // expect gives the attempt time for a transfer whose size was not known when it began.
@@ -121,7 +126,11 @@ func (c *Client) attemptTimeout(call Call) time.Duration {
 }
 
 func (c *Client) callTimeout(call Call) time.Duration {
-	return max(c.options.CallTimeout, c.attemptTimeout(call))
+	t := c.options.CallTimeout
+	if call.Walk {
+		t *= walkFactor
+	}
+	return max(t, c.attemptTimeout(call))
 }
 
 // callerGone returns the error of the caller's context if that is what ended ctx.

@@ -47,7 +47,7 @@ func Dial(options Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse endpoint: %w", err)
 	}
-	keys := &keyring{fetch: options.Credentials, now: time.Now}
+	keys := newKeyring(options.Credentials)
 	transport := newTransport(options)
 	m := &meter{next: transport, keys: keys, clock: storeClock{now: time.Now}}
 	secure := endpoint.Scheme == "https"
@@ -108,8 +108,9 @@ func (c *Client) Stats() Stats {
 	return Stats{Requests: c.meter.requests.Load(), Repeated: c.meter.repeated.Load(), Hedged: c.meter.hedged.Load()}
 }
 
-// Close ends idle connections. No call may run or follow.
+// Close ends idle connections and what asks for credentials. No call may run or follow.
 func (c *Client) Close() error {
+	c.keys.end()
 	c.transport.CloseIdleConnections()
 	return nil
 }

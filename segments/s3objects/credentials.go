@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,27 +55,31 @@ func DefaultCredentials(o ChainOptions) CredentialsFunc {
 		Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Second, TLSHandshakeTimeout: dialTimeout,
 	}}
 	return func(ctx context.Context) (Credentials, error) {
-		var faults []error
+		var faults []string
+		lasting := true
 		for _, source := range o.sources() {
 			v, err := source.RetrieveWithCredContext(&credentials.CredContext{Client: client, Context: ctx})
 			if err == nil && v.AccessKeyID != "" && v.SecretAccessKey != "" {
 				return Credentials{v.AccessKeyID, v.SecretAccessKey, v.SessionToken, v.Expiration}, nil
 			}
 			if err == nil {
-				err = ErrNoCredentials
+				err = errors.New("it has none")
 			}
-			faults = append(faults, fmt.Errorf("read credentials of the %s: %w", source.name, withoutURL(err)))
+			lasting = lasting && source.lasting
+			faults = append(faults, fmt.Sprintf("%s: %v", source.name, withoutURL(err)))
 		}
-		if len(faults) == 0 {
-			return Credentials{}, ErrNoCredentials
+		if lasting {
+			return Credentials{}, fmt.Errorf("%w: %s", ErrNoCredentials, strings.Join(faults, "; "))
 		}
-		return Credentials{}, errors.Join(faults...)
+		return Credentials{}, errors.New(strings.Join(faults, "; "))
 	}
 }
 
 type source struct {
 	credentials.Provider
 	name string
+	// lasting: where it fails, something has to be set up or changed.
+	lasting bool
 }
 
 // sources are the one that is set up, or what is left to try if none is.
@@ -82,20 +87,20 @@ func (o ChainOptions) sources() []source {
 	set := func(name string) bool { return os.Getenv(name) != "" }
 	switch {
 	case set("AWS_ACCESS_KEY_ID") && set("AWS_SECRET_ACCESS_KEY"):
-		return []source{{&credentials.EnvAWS{}, "environment"}}
+		return []source{{&credentials.EnvAWS{}, "environment", true}}
 	case set("AWS_WEB_IDENTITY_TOKEN_FILE"):
 		endpoint := cmp.Or(o.TokenEndpoint, os.Getenv("AWS_ENDPOINT_URL_STS"))
-		return []source{{&credentials.IAM{Endpoint: endpoint, Region: o.Region}, "web identity"}}
+		return []source{{&credentials.IAM{Endpoint: endpoint, Region: o.Region}, "web identity", false}}
 	case o.Profile != "" || set("AWS_PROFILE"):
-		return []source{{&credentials.FileAWSCredentials{Profile: o.Profile}, "profile"}}
+		return []source{{&credentials.FileAWSCredentials{Profile: o.Profile}, "profile", true}}
 	}
-	found := []source{{&credentials.FileAWSCredentials{}, "default profile"}}
+	found := []source{{&credentials.FileAWSCredentials{}, "default profile", true}}
 	switch {
 	case set("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"), set("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
-		found = append(found, source{&credentials.IAM{Region: o.Region}, "container"})
+		found = append(found, source{&credentials.IAM{Region: o.Region}, "container", false})
 	case os.Getenv("AWS_EC2_METADATA_DISABLED") != "true":
 		endpoint := cmp.Or(o.MetadataEndpoint, os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"))
-		found = append(found, source{&credentials.IAM{Endpoint: endpoint, Region: o.Region}, "instance"})
+		found = append(found, source{&credentials.IAM{Endpoint: endpoint, Region: o.Region}, "instance", false})
 	}
 	return found
 }
@@ -115,6 +120,9 @@ const (
 type keyring struct {
 	fetch CredentialsFunc
 	now   func() time.Time
+	// life is what fetches run in: several callers may wait for one, so it is no caller's.
+	life context.Context
+	end  context.CancelFunc
 
 	mu      sync.Mutex
 	value   Credentials
@@ -122,6 +130,12 @@ type keyring struct {
 	valid   bool
 	taken   bool // the library has this value
 	asking  *question
+}
+
+func newKeyring(fetch CredentialsFunc) *keyring {
+	k := &keyring{fetch: fetch, now: time.Now}
+	k.life, k.end = context.WithCancel(context.Background())
+	return k
 }
 
 // question is one fetch under way, which all who need it wait for.
@@ -141,7 +155,7 @@ func (k *keyring) ready(ctx context.Context) error {
 	}
 	if k.asking == nil {
 		k.asking = &question{done: make(chan struct{})}
-		go k.ask(context.WithoutCancel(ctx), k.asking)
+		go k.ask(k.asking)
 	}
 	q := k.asking
 	k.mu.Unlock()
@@ -156,8 +170,8 @@ func (k *keyring) ready(ctx context.Context) error {
 	}
 }
 
-func (k *keyring) ask(ctx context.Context, q *question) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+func (k *keyring) ask(q *question) {
+	ctx, cancel := context.WithTimeout(k.life, fetchTimeout)
 	defer cancel()
 	value, err := k.fetch(ctx)
 	if err == nil && (value.AccessKeyID == "" || value.SecretAccessKey == "") {

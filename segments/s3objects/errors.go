@@ -36,6 +36,8 @@ type Error struct {
 	Message string
 	// Attempts is how many requests were made for the call.
 	Attempts int
+	// Sent reports that a request may have reached the store. If it did not, nothing came of the call, now or later.
+	Sent bool
 	// Temporary reports that the same call may succeed later.
 	Temporary bool
 

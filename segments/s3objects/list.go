@@ -27,7 +27,10 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string, limit int) 
 	if !any || limit <= 0 {
 		return nil, nil
 	}
-	l := listing{store: s, prefix: prefix, after: after}
+	l := listing{store: s, prefix: prefix}
+	if after != "" {
+		l.after = s.Key(after)
+	}
 	for len(l.found) < limit && !l.complete {
 		err := s.Do(ctx, Call{Op: op, Walk: true}, func(ctx context.Context) error {
 			return l.more(ctx, min(limit-len(l.found), pageKeys))
@@ -67,7 +70,7 @@ func startWithin(prefix, startAfter string) (string, bool) {
 type listing struct {
 	store    *Store
 	prefix   string
-	after    string // the last key seen, or where to start; empty at the very start
+	after    string // the last key seen in the bucket, or where to start; empty at the very start
 	found    []segments.ObjectInfo
 	complete bool
 }
@@ -75,10 +78,7 @@ type listing struct {
 // more asks for at most n keys. It ends early where the store says that there are no more.
 func (l *listing) more(ctx context.Context, n int) error {
 	options := minio.ListObjectsOptions{
-		Prefix: l.store.Key(l.prefix), Recursive: true, MaxKeys: n, FetchOwner: new(bool),
-	}
-	if l.after != "" {
-		options.StartAfter = l.store.Key(l.after)
+		Prefix: l.store.Key(l.prefix), StartAfter: l.after, Recursive: true, MaxKeys: n, FetchOwner: new(bool),
 	}
 	for object := range l.store.core.ListObjectsIter(ctx, l.store.Bucket(), options) {
 		if object.Err != nil {
@@ -103,12 +103,12 @@ func (l *listing) take(object minio.ObjectInfo) error {
 	switch {
 	case !ok || !strings.HasPrefix(key, l.prefix):
 		return fmt.Errorf("listing has a key that was not asked for: %w", ErrMisbehaves)
-	case key <= l.after && l.after != "":
+	case object.Key <= l.after:
 		return fmt.Errorf("listing is not in bytewise order, or begins before where it should: %w", ErrMisbehaves)
 	case object.LastModified.IsZero():
 		return fmt.Errorf("listing does not say how old an object is: %w", ErrMisbehaves)
 	}
-	l.after = key
+	l.after = object.Key
 	if segments.CheckKey(key) == nil {
 		l.found = append(l.found, segments.ObjectInfo{Key: key, Size: object.Size, Modified: object.LastModified})
 	}

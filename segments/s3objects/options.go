@@ -62,10 +62,11 @@ type Options struct {
 	// RootCAs are the authorities trusted for an https endpoint. Nil: the system's.
 	RootCAs *x509.CertPool
 
-	// AttemptTimeout bounds one request to its last byte. A second is added for every 4 MiB that it carries.
+	// AttemptTimeout bounds one request to its last byte. A second is added for every 4 MiB that it carries; for a thousand
+	// keys listed, or deleted, it is three times as long.
 	AttemptTimeout time.Duration
 	// CallTimeout bounds a call with all its attempts and pauses, and is at least one attempt's timeout. Listings and
-	// deletes of many keys get it anew for every thousand.
+	// deletes of many keys get three times as long for every thousand.
 	CallTimeout time.Duration
 	// MaxAttempts bounds the requests made for one call, hedges not counted.
 	MaxAttempts int

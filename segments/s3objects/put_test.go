@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/segments/s3objects"
 	"github.com/tailrace-streams/tailrace/segments/s3objects/fakes3"
@@ -123,6 +125,9 @@ func TestPutGivesUp(t *testing.T) {
 				if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 					t.Errorf("Put = %v, which is about a context the caller does not know", err)
 				}
+				if e, ok := errors.AsType[*s3objects.Error](err); !ok || !e.Sent {
+					t.Errorf("Put = %+v, want an Error that says it was sent", err)
+				}
 				if c.requests != 0 {
 					wantCount(t, fake, fakes3.OpPut, c.requests)
 				}
@@ -233,4 +238,35 @@ func TestPutRefuses(t *testing.T) {
 			t.Errorf("stored is %q", got)
 		}
 	})
+}
+
+// TestOnce: a request that must not be repeated is not, by anyone (BL-092): neither here, nor in the library, nor in
+// net/http, which on its own repeats what it takes for harmless on a connection that has gone.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]fakes3.Fault{
+		"answer is lost": {LoseReply: true}, "503": {Status: 503, Code: "SlowDown"}, "500": {Status: 500, Code: "InternalError"},
+		"reset": {Reset: true}, "409": {Status: 409, Code: "ConditionalRequestConflict"}, "no answer": {SwallowReply: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, fake *fakes3.Server, store *s3objects.Store) {
+				put(t, store, "warm", "data")
+				fake.On(fakes3.Always(fakes3.Any, fault))
+				options := minio.PutObjectOptions{DisableContentSha256: true}
+				options.SetMatchETagExcept("*")
+				err := store.Do(t.Context(), s3objects.Call{Op: "put head", Once: true}, func(ctx context.Context) error {
+					_, err := store.Core().PutObject(ctx, store.Bucket(), store.Key("k"), strings.NewReader("data"), 4, "", "", options)
+					return err
+				})
+				if e, ok := errors.AsType[*s3objects.Error](err); !ok || !e.Sent || e.Attempts != 1 {
+					t.Errorf("Do = %+v", err)
+				}
+				wantCount(t, fake, fakes3.OpPut, 2)
+				if r := fake.Requests()[1]; !r.Conditional() {
+					t.Errorf("request = %+v", r)
+				}
+			})
+		})
+	}
 }

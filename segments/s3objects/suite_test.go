@@ -105,17 +105,22 @@ func server(t *testing.T, name string) s3objects.Options {
 	default:
 		t.Skipf("%s is not set: no %s to test with", servers[name], name)
 	}
+	return makeBucket(t, endpoint)
+}
+
+func makeBucket(tb testing.TB, endpoint string) s3objects.Options {
+	tb.Helper()
 	options := s3objects.Options{Bucket: "tailrace-" + randomPart(), Endpoint: endpoint}
 	client, err := s3objects.Dial(options)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer client.Close()
-	err = client.Do(t.Context(), s3objects.Call{Op: "make bucket"}, func(ctx context.Context) error {
+	err = client.Do(tb.Context(), s3objects.Call{Op: "make bucket"}, func(ctx context.Context) error {
 		return client.Core().MakeBucket(ctx, options.Bucket, minio.MakeBucketOptions{})
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return options
 }
