@@ -53,7 +53,9 @@ func (s *sequencer) committed(p plan, h Head, begun uint64) {
 	s.attempts = 0
 	s.learn(h, begun)
 	s.acknowledge(p.items, at, h.TailPosition())
-	s.oweMove()
+	if s.owed || s.c.o.Room.crosses(&h, &p.commit) {
+		s.oweMove(h)
+	}
 	if len(p.commit.Trims) > 0 {
 		s.c.upkeep.later(s.ref)
 	}
@@ -98,7 +100,9 @@ func (s *sequencer) refused(p plan, r *Refusal, begun uint64) {
 	s.attempts = 0
 	unsend(p.items)
 	s.learn(r.Head, begun)
-	s.oweMove()
+	if r.Reason == RefusedRoom {
+		s.oweMove(r.Head)
+	}
 }
 
 // inDoubt finds out whether a commit was applied. Nothing else of the stream is sent meanwhile.
@@ -114,7 +118,7 @@ func (s *sequencer) inDoubt(p plan, begun uint64, cause error) {
 		s.learn(v.head, begun)
 		s.acknowledge(p.items, v.at, v.head.TailPosition())
 		s.c.hubs.wake(s.ref.Stream)
-		s.oweMove()
+		s.oweMove(v.head)
 	case notApplied:
 		unsend(p.items)
 		s.learn(v.head, begun)
@@ -127,24 +131,30 @@ func (s *sequencer) inDoubt(p plan, begun uint64, cause error) {
 	}
 }
 
-// oweMove starts a move in the background when the head has crossed its mark.
-func (s *sequencer) oweMove() {
-	room := &s.c.o.Room
-	if s.moving || s.head == nil || (s.entries < room.MoveEntries && s.head.InlineBytes < room.MoveInline) {
+// oweMove moves in the background until the log is below its mark, or somebody else moves. If it fails, the next commit
+// owes it.
+func (s *sequencer) oweMove(h Head) {
+	if s.moving {
+		return
+	}
+	s.owed = false
+	if !s.c.o.Room.owesMove(&h) {
 		return
 	}
 	s.moving = s.c.background.start(func() {
 		ctx, cancel := context.WithTimeout(s.c.life, s.c.o.AppendTimeout)
-		h, err := s.c.move(ctx, s.ref, 1)
-		cancel()
+		defer cancel()
+		var err error
+		for moved := true; moved && err == nil && ctx.Err() == nil; {
+			if h, moved, err = s.c.move(ctx, s.ref, &h); err == nil {
+				s.observe(h)
+			}
+		}
 		if err != nil && s.c.life.Err() == nil {
 			s.c.o.Log.Warn().Err(err).Stringer("stream", s.ref.Stream).Msg("move failed; the next commit owes it again")
 		}
 		s.mu.Lock()
-		s.moving = false
+		s.moving, s.owed = false, err != nil
 		s.mu.Unlock()
-		if err == nil {
-			s.observe(h)
-		}
 	})
 }

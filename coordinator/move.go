@@ -11,34 +11,46 @@ import (
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
-// move takes the log of a stream into its page tree, if it has at least min entries, and returns the head after it
-// (protocol 6). Inline entries go into a new segment, with their ids; every page on the way is a new object. A move
-// that another process overtakes starts again from the head that refused it; a move in doubt from a fresh one, since
-// the exact match of what it replaces lets at most one of them in.
-func (c *Coordinator) move(ctx context.Context, ref StreamRef, min int) (Head, error) {
+// move takes the log of a stream into its page tree, if it is over the mark (protocol 6). It builds on the head from,
+// or loads one if that is nil, and returns the head after it, and whether it moved anything. Inline entries go into a
+// new segment, with their ids; every page on the way is a new object. One that another process's move overtakes leaves
+// the rest to that; one that was refused for something else starts again from the head that refused it; one in doubt
+// from a fresh one, since the exact match of what it replaces lets at most one of them in.
+func (c *Coordinator) move(ctx context.Context, ref StreamRef, from *Head) (Head, bool, error) {
 	if err := c.moves.Acquire(ctx, 1); err != nil {
-		return Head{}, err
+		return Head{}, false, err
 	}
 	defer c.moves.Release(1)
-	var refusal *Refusal
 	for attempt := 0; ; attempt++ {
-		h, err := c.loadRetrying(ctx, ref.Stream)
-		if err != nil {
-			return h, fmt.Errorf("move: load head: %w", err)
+		if from == nil {
+			h, err := c.loadRetrying(ctx, ref.Stream)
+			if err != nil {
+				return h, false, fmt.Errorf("move: load head: %w", err)
+			}
+			from = &h
 		}
-		if h.State != Active || len(h.Log) < min {
-			return h, nil
+		if from.State != Active || !c.o.Room.owesMove(from) {
+			return *from, false, nil
 		}
-		m, err := c.buildMove(ctx, &h)
+		m, err := c.buildMove(ctx, from)
 		if err == nil {
-			h, err = c.splice(ctx, ref.Stream, &Splice{Move: m})
+			var h Head
+			if h, err = c.splice(ctx, ref.Stream, &Splice{Move: m}); err == nil {
+				return h, true, nil
+			}
 		}
+		var refusal *Refusal
 		switch {
-		case err == nil:
-			return h, nil
-		case errors.As(err, &refusal) && attempt < maxMoveAttempts:
-		case ctx.Err() != nil, !pause(ctx, backoff(attempt)), attempt >= maxMoveAttempts:
-			return h, fmt.Errorf("move: %w", err)
+		case errors.As(err, &refusal) && refusal.Head.Base != from.Base:
+			return refusal.Head, false, nil
+		case attempt >= maxMoveAttempts, ctx.Err() != nil:
+			return Head{}, false, fmt.Errorf("move: %w", err)
+		case refusal != nil:
+			from = &refusal.Head
+		case !pause(ctx, backoff(attempt)):
+			return Head{}, false, fmt.Errorf("move: %w", err)
+		default:
+			from = nil
 		}
 	}
 }
@@ -52,11 +64,12 @@ func (c *Coordinator) splice(ctx context.Context, id segments.StreamID, s *Splic
 	return c.o.Heads.Splice(ctx, id, s)
 }
 
-// buildMove stores what a move of the whole log names: one segment, if anything is inline, and the new pages, in
+// buildMove stores what a move of the log names, or of as much of it as one splice may take: one segment, if anything is inline, and the new pages, in
 // parallel.
 func (c *Coordinator) buildMove(ctx context.Context, h *Head) (*Move, error) {
 	b := c.newObjects(h)
-	entries := b.outline(h.Log)
+	old := c.o.Room.bounded(h.Log)
+	entries := b.outline(old)
 	rows := FoldRows(entries, h.Base, h.BaseTime)
 	roots, err := b.grow(ctx, h.Pages, rows)
 	if err != nil {
@@ -67,7 +80,7 @@ func (c *Coordinator) buildMove(ctx context.Context, h *Head) (*Move, error) {
 	}
 	last := rows[len(rows)-1]
 	return &Move{
-		Base: h.Base, Old: h.Log, OldPages: h.Pages, Pages: roots,
+		Base: h.Base, Old: old, OldPages: h.Pages, Pages: roots,
 		NewBase: last.End(), NewTime: last.TimeAfter, MinLabel: b.minLabel,
 	}, nil
 }

@@ -29,9 +29,7 @@ func (c *Coordinator) Maintain(ctx context.Context, ref StreamRef) (Head, error)
 	if h, err = c.retire(ctx, h); err != nil {
 		return h, fmt.Errorf("maintain: %w", err)
 	}
-	if len(h.Log) >= c.o.Room.MoveEntries || h.InlineBytes >= c.o.Room.MoveInline {
-		h, err = c.move(ctx, ref, c.o.Room.MoveEntries)
-	}
+	h, _, err = c.move(ctx, ref, &h)
 	return h, err
 }
 
@@ -86,7 +84,7 @@ func (c *Coordinator) buildRetire(ctx context.Context, h *Head) (*Retire, *objec
 		r.Pages = append(r.Pages, root)
 	}
 	if len(r.Pages) == 0 {
-		for _, row := range h.Rows() {
+		for _, row := range FoldRows(c.o.Room.bounded(h.Log), h.Base, h.BaseTime) {
 			if row.End() > h.Floor {
 				break
 			}

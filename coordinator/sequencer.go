@@ -30,9 +30,10 @@ type sequencer struct {
 	entries int // of its log
 	begun   uint64
 	queue   []*item
-	// running says that the goroutine is there; moving that a move is under way.
+	// running says that the goroutine is there; moving that a move is under way; owed that the last one failed.
 	running bool
 	moving  bool
+	owed    bool
 	lastUse time.Time
 	// attempts counts failures of the store in a row.
 	attempts int
@@ -366,7 +367,7 @@ const maxStoreAttempts = 10
 func (s *sequencer) makeRoom(begun uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.c.o.AppendTimeout)
 	defer cancel()
-	h, err := s.c.move(ctx, s.ref, 1)
+	h, _, err := s.c.move(ctx, s.ref, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

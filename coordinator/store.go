@@ -91,4 +91,28 @@ type Room struct {
 	InlineBatch uint64 // largest chunk to place inline
 	MoveInline  uint64 // inline bytes in the log at which a move is owed
 	MaxInline   uint64 // inline bytes above which a commit is refused
+	// MaxSplice is the most entries that one splice may take out of the log; 0 is any number. A store whose updates
+	// name every one of them has a bound.
+	MaxSplice int
+}
+
+// owesMove reports whether the log is over the mark.
+func (r *Room) owesMove(h *Head) bool {
+	return len(h.Log) >= r.MoveEntries || h.InlineBytes >= r.MoveInline
+}
+
+// crosses reports whether a commit took the log over the mark, or over twice, three times, ... the mark. It owes the
+// move (protocol 3): if everybody did who sees a log over its mark, most of their moves would be in vain.
+func (r *Room) crosses(after *Head, c *Commit) bool {
+	entries, inline := len(after.Log), after.InlineBytes
+	return (entries-len(c.Entries))/r.MoveEntries < entries/r.MoveEntries ||
+		(inline-c.InlineBytes())/r.MoveInline < inline/r.MoveInline
+}
+
+// bounded is the prefix of a log that one splice may take out.
+func (r *Room) bounded(log []segments.Entry) []segments.Entry {
+	if r.MaxSplice > 0 && len(log) > r.MaxSplice {
+		return log[:r.MaxSplice]
+	}
+	return log
 }
