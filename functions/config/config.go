@@ -21,11 +21,38 @@ type Config struct {
 	NoCORS bool `setting:"no-cors" default:"false"`
 
 	// The folder that holds everything: made if it is missing, refused if it is not one of ours, locked against a second
-	// process. Its file system must honour fsync.
+	// process. Its file system must honour fsync. Not used with objects and heads.
 	Data string `setting:"data" default:"./tailrace-data"`
 
 	// Keeps everything in memory and forgets it at the end: for tests and for trying things out. Excludes data.
 	Memory bool `setting:"memory" default:"false"`
+
+	// The bucket that holds records, below a prefix that is tailrace's alone: s3://BUCKET or s3://BUCKET/PREFIX. It must
+	// exist, on any S3-compatible store. Any number of servers may use it at once. Needs heads; excludes data and memory.
+	Objects ObjectsURL `setting:"objects" default:""`
+
+	// The DynamoDB table that holds the heads of streams and the control records: dynamodb://TABLE. It must have been
+	// set up by tailrace admin create-table, and belongs to the one bucket it is first used with. Needs objects.
+	Heads HeadsURL `setting:"heads" default:""`
+
+	// The AWS region of the bucket and the table. Empty: what AWS_REGION or the profile says; where both endpoints are
+	// given and nothing says a region, us-east-1. Credentials come from the standard AWS sources, wherever the stores are.
+	AWSRegion Region `setting:"aws-region" default:""`
+
+	// The URL of an S3-compatible store that is not AWS's own, such as http://127.0.0.1:9000. Empty: what
+	// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL says, or else AWS.
+	S3Endpoint Endpoint `setting:"s3-endpoint" default:""`
+
+	// The region that requests to the object store are signed for, where it is not the one of the table.
+	S3Region Region `setting:"s3-region" default:""`
+
+	// Where requests name the bucket: path (http://HOST/BUCKET/KEY), host (https://BUCKET.HOST/KEY), or auto, which is
+	// host for the large clouds that want it and path for every other store.
+	S3Addressing Addressing `setting:"s3-addressing" default:"auto"`
+
+	// The URL of a DynamoDB that is not AWS's own, such as http://127.0.0.1:4567. Empty: what AWS_ENDPOINT_URL_DYNAMODB
+	// or AWS_ENDPOINT_URL says, or else AWS.
+	DynamoDBEndpoint Endpoint `setting:"dynamodb-endpoint" default:""`
 
 	// How long readers still see records after they were trimmed. Clients trim right behind what others are reading, so
 	// a short delay breaks them; 0s is for tests. At most 24h.

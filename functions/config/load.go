@@ -18,6 +18,15 @@ import (
 // filled and was then parsed, or nil where there is no command line; environ is as os.Environ returns it. The error is
 // a Faults with everything that is wrong.
 func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
+	return loadFor(forStores, flags, environ)
+}
+
+// LoadForTable is Load for a command that works on the table alone: heads is needed, objects is not.
+func LoadForTable(flags *pflag.FlagSet, environ []string) (Config, error) {
+	return loadFor(forTable, flags, environ)
+}
+
+func loadFor(rules rules, flags *pflag.FlagSet, environ []string) (Config, error) {
 	l := &loader{merged: koanf.New("."), origins: map[string]string{}}
 	path, pathOrigin := filePath(flags, environ)
 	if path != "" {
@@ -33,7 +42,9 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	}
 	c := l.decode()
 	// What could be read is judged as well, but for rules about a setting that could not: its value is unknown.
-	l.faults = append(l.faults, slices.DeleteFunc(validate(c, l.origins), l.alreadyFaulty)...)
+	v := &validator{origins: l.origins, unread: l.faults}
+	v.validate(c, rules)
+	l.faults = append(l.faults, slices.DeleteFunc(v.faults, func(f Fault) bool { return v.isUnread(f.Setting) })...)
 	if len(l.faults) > 0 {
 		slices.SortStableFunc(l.faults, func(a, b Fault) int { return rank(a) - rank(b) })
 		return Config{}, l.faults
@@ -170,10 +181,6 @@ func textOf(raw any) (text string, scalar bool) {
 	default:
 		return fmt.Sprint(value), false
 	}
-}
-
-func (l *loader) alreadyFaulty(f Fault) bool {
-	return slices.ContainsFunc(l.faults, func(earlier Fault) bool { return earlier.Setting == f.Setting })
 }
 
 // FromProcess is Load with the environment of this process.

@@ -56,6 +56,7 @@ func TestLoadWithNothingGivesDefaults(t *testing.T) {
 		Listen: "127.0.0.1:8080", Data: "./tailrace-data", TrimDelay: 10 * time.Second,
 		InflightBytes: 128 << 20, CacheBytes: 64 << 20, UpkeepInterval: time.Minute, CollectGrace: time.Minute,
 		ShutdownTimeout: 20 * time.Second,
+		S3Addressing:    AddressAuto,
 		LogLevel:        LogInfo, LogFormat: LogAuto,
 	}
 	for name, flags := range map[string]*pflag.FlagSet{"flags": pflag.NewFlagSet("", pflag.ContinueOnError), "none": nil} {
@@ -94,7 +95,15 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"trim-delay": "7s", "inflight-bytes": "9MiB", "cache-bytes": "5MiB", "shutdown-timeout": "3s",
 		"upkeep-interval": "5m", "collect-grace": "0s",
 		"log-level": "error", "log-format": "json",
+		"objects": "s3://bucket/a/b", "heads": "dynamodb://table", "aws-region": "eu-west-1", "s3-region": "auto",
+		"s3-endpoint": "http://127.0.0.1:9000", "s3-addressing": "host", "dynamodb-endpoint": "https://dynamodb.example",
 	}
+	// What a setting needs beside it to make sense.
+	beside := map[string]string{}
+	for _, name := range []string{"aws-region", "s3-region", "s3-endpoint", "s3-addressing", "dynamodb-endpoint"} {
+		beside[name] = "heads: " + values["heads"] + "\nobjects: " + values["objects"] + "\n"
+	}
+	beside["objects"], beside["heads"] = "heads: "+values["heads"]+"\n", "objects: "+values["objects"]+"\n"
 	for _, s := range settings {
 		value, known := values[s.name]
 		if !known || value == s.def {
@@ -107,13 +116,19 @@ func TestEverySettingFromEverySource(t *testing.T) {
 				t.Fatalf("default of %s: %v", other.name, err)
 			}
 		}
-		if err := s.set(&want, value); err != nil {
-			t.Fatalf("value of %s: %v", s.name, err)
+		with := map[string]string{s.name: value}
+		if beside[s.name] != "" {
+			with["objects"], with["heads"] = values["objects"], values["heads"]
+		}
+		for name, value := range with {
+			if err := find(name).set(&want, value); err != nil {
+				t.Fatalf("value of %s: %v", name, err)
+			}
 		}
 		for source, load := range map[string]func() (Config, error){
-			"flag":        func() (Config, error) { return load(t, "", nil, "--"+s.name+"="+value) },
-			"environment": func() (Config, error) { return load(t, "", []string{s.variable + "=" + value}) },
-			"file":        func() (Config, error) { return load(t, s.name+": "+value, nil) },
+			"flag":        func() (Config, error) { return load(t, beside[s.name], nil, "--"+s.name+"="+value) },
+			"environment": func() (Config, error) { return load(t, beside[s.name], []string{s.variable + "=" + value}) },
+			"file":        func() (Config, error) { return load(t, beside[s.name]+s.name+": "+value, nil) },
 		} {
 			if got, err := load(); err != nil || got != want {
 				t.Errorf("%s from %s: %+v, %v, want %+v", s.name, source, got, err, want)

@@ -78,7 +78,11 @@ name of its flag:
 |---|---|---|---|---|
 `)
 	for _, e := range Manual() {
-		fmt.Fprintf(&doc, "| `--%s` | `%s` | `%s` | %s | %s |\n", e.Setting, e.Variable, e.Default, e.form, e.Text)
+		def := "none"
+		if e.Default != "" {
+			def = "`" + e.Default + "`"
+		}
+		fmt.Fprintf(&doc, "| `--%s` | `%s` | %s | %s | %s |\n", e.Setting, e.Variable, def, e.form, e.Text)
 	}
 	return doc.String()
 }

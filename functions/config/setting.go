@@ -62,6 +62,16 @@ func (s setting) form() string {
 		return "trace, debug, info, warn or error"
 	case reflect.TypeFor[LogFormat]():
 		return "auto, json or console"
+	case reflect.TypeFor[Addressing]():
+		return "auto, path or host"
+	case reflect.TypeFor[ObjectsURL]():
+		return "s3://BUCKET or s3://BUCKET/PREFIX, the prefix of parts of 0-9 A-Z a-z . _ - with slashes between"
+	case reflect.TypeFor[HeadsURL]():
+		return "dynamodb://TABLE"
+	case reflect.TypeFor[Endpoint]():
+		return "http://HOST:PORT or https://HOST"
+	case reflect.TypeFor[Region]():
+		return "a region, such as eu-central-1"
 	default:
 		return "text"
 	}
@@ -76,6 +86,8 @@ func (s setting) word() string {
 		return "duration"
 	case reflect.TypeFor[Size]():
 		return "size"
+	case reflect.TypeFor[ObjectsURL](), reflect.TypeFor[HeadsURL](), reflect.TypeFor[Endpoint]():
+		return "URL"
 	default:
 		return "string"
 	}
@@ -96,6 +108,16 @@ func (s setting) set(c *Config, text string) error {
 		value, err = oneOf(text, LogTrace, LogDebug, LogInfo, LogWarn, LogError)
 	case reflect.TypeFor[LogFormat]():
 		value, err = oneOf(text, LogAuto, LogJSON, LogConsole)
+	case reflect.TypeFor[Addressing]():
+		value, err = oneOf(text, AddressAuto, AddressPath, AddressHost)
+	case reflect.TypeFor[ObjectsURL]():
+		value, err = ParseObjectsURL(text)
+	case reflect.TypeFor[HeadsURL]():
+		value, err = ParseHeadsURL(text)
+	case reflect.TypeFor[Endpoint]():
+		value, err = parseEndpoint(text)
+	case reflect.TypeFor[Region]():
+		value, err = parseRegion(text)
 	default:
 		value = text
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -20,11 +21,18 @@ const (
 	maxCollectGrace    = 30 * 24 * time.Hour
 )
 
-// validate returns every rule that c breaks. origins says which settings were given and by what.
-func validate(c Config, origins map[string]string) Faults {
-	v := &validator{origins: origins}
+// rules are what a command wants of the settings together.
+type rules int
+
+const (
+	forStores rules = iota // where all data lives
+	forTable               // the table alone; the bucket may be left out
+)
+
+// validate notes every rule that c breaks.
+func (v *validator) validate(c Config, rules rules) {
 	v.listen(c)
-	v.data(c)
+	v.stores(c, rules)
 	if c.TrimDelay < 0 || c.TrimDelay > maxTrimDelay {
 		v.fault("trim-delay", c.TrimDelay, "is out of range", fmt.Sprintf("choose from 0s to %s", maxTrimDelay))
 	}
@@ -45,12 +53,18 @@ func validate(c Config, origins map[string]string) Faults {
 	if c.CollectGrace < 0 || c.CollectGrace > maxCollectGrace {
 		v.fault("collect-grace", c.CollectGrace, "is out of range", fmt.Sprintf("choose from 0s to %s", maxCollectGrace))
 	}
-	return v.faults
 }
 
+// validator judges a configuration. origins says which settings were given and by what, unread which of them have a value
+// that could not be read, and so is not known.
 type validator struct {
 	origins map[string]string
+	unread  Faults
 	faults  Faults
+}
+
+func (v *validator) isUnread(name string) bool {
+	return slices.ContainsFunc(v.unread, func(f Fault) bool { return f.Setting == name })
 }
 
 func (v *validator) fault(name string, value any, problem, remedy string) {
@@ -88,14 +102,4 @@ func loopback(host string) bool {
 	}
 	address, err := netip.ParseAddr(host)
 	return err == nil && address.Unmap().IsLoopback()
-}
-
-func (v *validator) data(c Config) {
-	_, given := v.origins["data"]
-	switch {
-	case c.Memory && given:
-		v.fault("data", c.Data, "contradicts memory, which keeps nothing", "set one of the two")
-	case c.Data == "":
-		v.fault("data", c.Data, "is empty", "name a folder")
-	}
 }
