@@ -11,15 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/coordinator/dynamostore"
 	"github.com/tailrace-streams/tailrace/functions/config"
+	"github.com/tailrace-streams/tailrace/functions/config/cloud"
 	"github.com/tailrace-streams/tailrace/tenancy"
 )
 
 // adminCommand holds the operators' verbs. They work on the stores themselves, so a data folder must not be served
-// meanwhile.
+// meanwhile; a bucket and a table may be.
 func (p *process) adminCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "admin", Short: "Look after the stores themselves", Args: noArgs, RunE: showHelp}
-	cmd.AddCommand(p.collectCommand(), p.checkCommand())
+	cmd.AddCommand(p.createTableCommand(), p.collectCommand(), p.checkCommand())
 	return cmd
 }
 
@@ -39,11 +41,14 @@ func (p *process) onStores(cmd *cobra.Command, work func(ctx context.Context, s 
 		if err != nil {
 			return err
 		}
-		held, err := openStores(cfg, logger)
+		held, err := openStores(cmd.Context(), cfg, logger, false)
 		if err != nil {
 			return err
 		}
-		s, err := newService(cfg, held, logger)
+		var s *service
+		if err = held.await(cmd.Context()); err == nil {
+			s, err = newService(cfg, held, logger)
+		}
 		if err == nil {
 			err = work(cmd.Context(), s, cfg)
 			s.streams.Close()
@@ -55,17 +60,84 @@ func (p *process) onStores(cmd *cobra.Command, work func(ctx context.Context, s 
 
 // errNoStores refuses to look after stores that are not there: opening them would make them, and a misspelt folder would
 // be reported as empty and well.
-var errNoStores = errors.New("there are no stores to look after; name the data folder with --data")
+var errNoStores = errors.New("there are no stores to look after; name them with --data, or --objects and --heads")
 
 func mustExist(cfg config.Config) error {
-	if cfg.Memory {
+	switch {
+	case cfg.Memory:
 		return fmt.Errorf("memory is not kept: %w", errNoStores)
+	case cfg.Shared():
+		return nil // judged where they are opened
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data, formatName)); err != nil {
 		return fmt.Errorf("%w: %w", errNoStores, err)
 	}
 	return nil
 }
+
+// adminPatience is how long an operator's verb waits for stores that are out of reach.
+const adminPatience = 30 * time.Second
+
+// errNotReached ends a command whose stores stayed out of reach.
+var errNotReached = errors.New("the stores cannot be reached; the log says why")
+
+// await returns once the stores are open.
+func (s *stores) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, adminPatience)
+	defer cancel()
+	select {
+	case <-s.opened:
+		return nil
+	case <-s.failed:
+	case <-ctx.Done():
+	}
+	return errNotReached
+}
+
+func (p *process) createTableCommand() *cobra.Command {
+	var options dynamostore.TableOptions
+	cmd := &cobra.Command{
+		Use:   "create-table",
+		Short: "Make the DynamoDB table that --heads names, and mark it as a store",
+		Long: "Makes the table, billed by request, waits until it can be used, and marks it. A table that is there already is\n" +
+			"taken if it is one of ours, or empty with the right keys (pk, a string; sk, binary). Doing it again changes nothing.",
+		Example: "  tailrace admin create-table --heads dynamodb://tailrace --aws-region eu-central-1 --point-in-time-recovery",
+		Args:    noArgs,
+	}
+	config.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&options.PointInTimeRecovery, "point-in-time-recovery", false, "turn on continuous backups")
+	cmd.Flags().BoolVar(&options.DeletionProtection, "deletion-protection", false, "have AWS refuse to delete the table")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := config.LoadForTable(cmd.Flags(), p.environ)
+		if err != nil {
+			return fmt.Errorf("read configuration: %w", err)
+		}
+		logger, err := newLog(p.stderr, cfg)
+		if err != nil {
+			return err
+		}
+		c, err := cloud.Load(cmd.Context(), cfg, logger)
+		if err != nil {
+			return fmt.Errorf("create %s: %w", cfg.Heads, err)
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), creationPatience)
+		defer cancel()
+		if err := dynamostore.CreateTable(ctx, c.Heads(), options); err != nil {
+			return err
+		}
+		store, err := dynamostore.Open(ctx, c.Heads())
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		_, err = fmt.Fprintf(p.stdout, "%s is ready, with id %s\n", cfg.Heads, store.ID())
+		return err
+	}
+	return cmd
+}
+
+// creationPatience bounds the making of a table, which takes AWS some seconds.
+const creationPatience = 2 * time.Minute
 
 func (p *process) collectCommand() *cobra.Command {
 	var dryRun bool

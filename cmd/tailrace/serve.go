@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +28,12 @@ import (
 func (p *process) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the S2 v1 API, keeping data in a folder",
-		Long: "Serves the S2 v1 API, keeping data in a folder. Every flag can also be set by an environment variable or in a\n" +
-			"YAML file; docs/configuration.md tells all about each. SIGTERM or SIGINT stops it: accepted appends are finished.",
+		Short: "Serve the S2 v1 API, keeping data in a folder, or in a bucket and a table",
+		Long: "Serves the S2 v1 API, keeping data in a folder, or in a bucket and a DynamoDB table that any number of servers use\n" +
+			"at once. Every flag can also be set by an environment variable or in a YAML file; docs/configuration.md tells all\n" +
+			"about each. SIGTERM or SIGINT stops it: accepted appends are finished.",
+		Example: "  tailrace serve --data ./tailrace-data\n" +
+			"  tailrace serve --objects s3://my-bucket/tailrace --heads dynamodb://tailrace --aws-region eu-central-1",
 		Args: noArgs,
 	}
 	config.AddFlags(cmd.Flags())
@@ -52,7 +58,10 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer listener.Close() // the server closes it too; this is for the ways out before
-	held, err := openStores(cfg, logger)
+	if cfg.Shared() {
+		logger = logger.With().Str("node", newNodeID()).Logger()
+	}
+	held, err := openStores(ctx, cfg, logger, true)
 	if err != nil {
 		return err
 	}
@@ -63,7 +72,7 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr()), held.where); err != nil {
 		return errors.Join(err, held.close())
 	}
-	s.begin()
+	s.begin(held.opened)
 	if err := p.serveUntilSignal(ctx, s, listener, held.failed); err != nil {
 		return err
 	}
@@ -96,8 +105,9 @@ type service struct {
 func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*service, error) {
 	streams, err := coordinator.New(coordinator.Options{
 		Heads: held.heads, Objects: held.objects, Room: held.room,
-		// Both stores are this process's alone: the folder is locked, memory cannot be shared.
-		Exclusive:     true,
+		// A folder is locked, and memory cannot be shared.
+		Exclusive:     !held.shared,
+		Now:           held.now,
 		Log:           logger,
 		TrimDelay:     trimDelay(cfg),
 		CacheBytes:    int64(cfg.CacheBytes),
@@ -107,7 +117,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 		return nil, fmt.Errorf("make coordinator: %w", err)
 	}
 	directory, err := tenancy.New(tenancy.Options{
-		Table: held.table, Heads: held.heads, Log: logger, OnDeleted: streams.Poke,
+		Table: held.table, Heads: held.heads, Log: logger, OnDeleted: streams.Poke, Clock: held.now,
 		Ciphers: []string{segments.CipherAES256GCM},
 	})
 	if err != nil {
@@ -115,6 +125,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(held.collectors...)
 	version, _ := build()
 	handler, err := api.New(api.Options{
 		Streams: streams, Directory: directory, Log: logger, Registry: registry, Version: version,
@@ -143,12 +154,29 @@ func trimDelay(cfg config.Config) time.Duration {
 }
 
 // begin starts what goes on without requests: finishing creations and deletions that were cut short, and the walk over
-// all streams for what is due.
-func (s *service) begin() {
+// all streams for what is due. Both wait until the stores are open.
+func (s *service) begin(opened <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.endUpkeep = cancel
-	s.upkeep.Go(func() { s.directory.Run(ctx) })
-	s.upkeep.Go(func() { s.walk.Run(ctx) })
+	for _, run := range []func(context.Context){s.directory.Run, s.walk.Run} {
+		s.upkeep.Go(func() {
+			select {
+			case <-opened:
+				run(ctx)
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// newNodeID tells the processes that share stores apart, in logs: the machine's name and something random, since several
+// may run on one and names of machines are used again.
+func newNodeID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return host + "-" + strings.ToLower(rand.Text()[:8])
 }
 
 // errStoreFailed ends a process whose store cannot go on. What was acknowledged is stored; a new start finds out how much

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/tailrace-streams/tailrace/coordinator/dynamostore"
+	"github.com/tailrace-streams/tailrace/functions/config"
+	"github.com/tailrace-streams/tailrace/functions/config/cloud"
+	"github.com/tailrace-streams/tailrace/segments/s3objects"
+)
+
+const (
+	// firstTry bounds the first attempt to reach a bucket and a table, before a server goes on without them.
+	firstTry = 10 * time.Second
+	// laterTry bounds each attempt after it, retryMin and retryMax the pause between two.
+	laterTry = 30 * time.Second
+	retryMin = 250 * time.Millisecond
+	retryMax = 5 * time.Second
+	// maxSkew is how far the object store's clock and this process's may differ before the store's is taken (protocol 1).
+	maxSkew = time.Minute
+)
+
+// opener reaches a bucket and a table, and lets them in once they are found to be one store of ours.
+type opener struct {
+	cfg    config.Config
+	log    zerolog.Logger
+	cloud  *cloud.Cloud
+	bucket *s3objects.Store
+	guard  *guard
+	claim  bool // use a place that was never used
+
+	opened, failed chan struct{}
+	table          *dynamostore.Store // set before opened is closed
+}
+
+// openShared opens a bucket and a table that other processes may use as well. What somebody has to mend is an error. Stores
+// that are out of reach, or that ask for patience, are none: they are tried again in the background, and until then every
+// call of them fails (BL-101). claim says whether they may be new to each other.
+func openShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, claim bool) (*stores, error) {
+	c, err := cloud.Load(ctx, cfg, logger)
+	if err != nil {
+		return nil, fmt.Errorf("open %s and %s: %w", cfg.Objects, cfg.Heads, err)
+	}
+	client, err := s3objects.Dial(c.Objects())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Objects, err)
+	}
+	o := &opener{
+		cfg: cfg, log: logger, cloud: c, bucket: s3objects.New(client), guard: newGuard(), claim: claim,
+		opened: make(chan struct{}), failed: make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var trying sync.WaitGroup
+	err = o.try(ctx, firstTry)
+	if err != nil && !temporary(err) {
+		cancel()
+		return nil, errors.Join(err, client.Close())
+	}
+	where := fmt.Sprintf("%s and %s", cfg.Objects, cfg.Heads)
+	if err != nil {
+		logger.Error().Err(err).Msg("the stores cannot be reached: not ready, trying again")
+		where += " (not reached yet: the log says why)"
+		trying.Go(func() { o.keepTrying(ctx) })
+	}
+	return &stores{
+		heads: guardedHeads{o.guard}, table: guardedTable{o.guard}, objects: guardedObjects{o.guard}, room: dynamostore.Room,
+		shared: true, where: where, opened: o.opened, failed: o.failed, now: o.now,
+		collectors: append(o.guard.collectors(), o.collectors()...),
+		close: func() error {
+			cancel()
+			trying.Wait()
+			if o.table != nil {
+				o.table.Close()
+			}
+			return client.Close()
+		},
+	}, nil
+}
+
+// keepTrying goes on until the stores are open, or something is found that somebody has to mend.
+func (o *opener) keepTrying(ctx context.Context) {
+	for wait := retryMin; ; wait = min(2*wait, retryMax) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait/2 + rand.N(wait/2)):
+		}
+		err := o.try(ctx, laterTry)
+		switch {
+		case err == nil:
+			o.log.Info().Msg("the stores are reached")
+			return
+		case ctx.Err() != nil:
+			return
+		case !temporary(err):
+			o.log.Error().Err(err).Msg("the stores cannot be used")
+			close(o.failed)
+			return
+		}
+		o.log.Warn().Err(err).Msg("the stores cannot be reached yet")
+	}
+}
+
+// try makes one attempt to open the stores.
+func (o *opener) try(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	table, err := dynamostore.Open(ctx, o.cloud.Heads())
+	switch {
+	case errors.Is(err, dynamostore.ErrNoTable):
+		return fmt.Errorf("%w; set it up with tailrace admin create-table --heads %s", err, o.cfg.Heads)
+	case err != nil:
+		return err
+	}
+	err = o.bucket.Probe(ctx)
+	if err == nil {
+		err = (&claimer{table, o.bucket, table.ID(), o.cfg.Objects.String(), o.claim}).claim(ctx)
+	}
+	if err != nil {
+		table.Close()
+		return fmt.Errorf("open %s with %s: %w", o.cfg.Objects, o.cfg.Heads, err)
+	}
+	o.table = table
+	o.guard.in.Store(&backend{table, table, o.bucket})
+	close(o.opened)
+	return nil
+}
+
+// temporary reports whether an attempt may succeed later without anybody mending anything: no answer came in time or at
+// all, or the service said that it cannot just now.
+func temporary(err error) bool {
+	var answer interface{ HTTPStatusCode() int }
+	var code interface{ ErrorCode() string }
+	switch {
+	case errors.Is(err, errForeignBucket), errors.Is(err, errNoStores), errors.Is(err, dynamostore.ErrNoTable), errors.Is(err, dynamostore.ErrForeign),
+		errors.Is(err, dynamostore.ErrVersion), errors.Is(err, s3objects.ErrMisbehaves), errors.Is(err, s3objects.ErrNoCredentials):
+		return false
+	case errors.Is(err, s3objects.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return true
+	case errors.As(err, new(*s3objects.Error)):
+		return false
+	case errors.As(err, &code) && throttles[code.ErrorCode()]:
+		return true
+	case errors.As(err, &answer):
+		return answer.HTTPStatusCode() >= http.StatusInternalServerError || answer.HTTPStatusCode() == 0
+	}
+	return !untrusted(err)
+}
+
+// throttles are DynamoDB's words for "later", which it says with status 400.
+var throttles = map[string]bool{
+	"ProvisionedThroughputExceededException": true, "ThrottlingException": true, "RequestLimitExceeded": true,
+	"Throttling": true, "TransactionInProgressException": true,
+}
+
+// untrusted reports whether an https endpoint showed a certificate that is not trusted, which no patience mends.
+func untrusted(err error) bool {
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.Is(err, http.ErrSchemeMismatch)
+}
+
+// now is this process's clock, or the object store's where they are far apart: the time of a process that has no idea what
+// time it is must not decide how long records are kept.
+func (o *opener) now() time.Time {
+	now := time.Now()
+	if offset := o.bucket.Clock().Offset; offset.Abs() > maxSkew {
+		now = now.Add(offset)
+	}
+	return now
+}
+
+// collectors are of the requests to the object store, of which one call may make several.
+func (o *opener) collectors() []prometheus.Collector {
+	counter := func(name, help string, of func(s3objects.Stats) uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 {
+			return float64(of(o.bucket.Stats()))
+		})
+	}
+	return []prometheus.Collector{
+		counter("tailrace_object_store_requests_total", "Requests sent to the object store.",
+			func(s s3objects.Stats) uint64 { return s.Requests }),
+		counter("tailrace_object_store_repeated_requests_total", "Requests sent because one before them failed.",
+			func(s s3objects.Stats) uint64 { return s.Repeated }),
+		counter("tailrace_object_store_hedged_requests_total", "GETs sent beside one that was slow.",
+			func(s s3objects.Stats) uint64 { return s.Hedged }),
+	}
+}
