@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/maypok86/otter/v2"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/segments"
@@ -33,6 +35,28 @@ func weigh(_ segments.StreamID, c *cell) uint32 {
 	const headBytes, entryBytes, rootBytes = 600, 160, 180
 	n := headBytes + entryBytes*uint64(len(c.slots)) + rootBytes*uint64(len(c.head.Pages)) + c.head.InlineBytes
 	return uint32(min(n, 1<<31))
+}
+
+// lifetimes says how long heads stay in the cache: nothing of an idle stream does. A head that was looked at once, as a
+// walk over all streams does, or just made, goes almost at once; one that is asked for or written again stays until a
+// minute after the last time, like the sequencer that asks.
+type lifetimes struct{}
+
+const (
+	afterFirstLook = 2 * time.Second
+	afterLastUse   = time.Minute
+)
+
+func (lifetimes) ExpireAfterCreate(otter.Entry[segments.StreamID, *cell]) time.Duration {
+	return afterFirstLook
+}
+
+func (lifetimes) ExpireAfterUpdate(otter.Entry[segments.StreamID, *cell], *cell) time.Duration {
+	return afterLastUse
+}
+
+func (lifetimes) ExpireAfterRead(otter.Entry[segments.StreamID, *cell]) time.Duration {
+	return afterLastUse
 }
 
 // write is what a transition does to the log: of the entries from at on, drop are replaced by add.

@@ -2,6 +2,7 @@ package pebblestore_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -124,5 +125,26 @@ func TestCacheIsBounded(t *testing.T) {
 		if h, err := s.Load(t.Context(), id); err != nil || h.Stream != id {
 			t.Fatalf("Load: %v", err)
 		}
+	}
+}
+
+// Nothing of an idle stream stays in memory: a head that was looked at once is gone soon, one in use is not.
+func TestCacheForgetsIdleHeads(t *testing.T) {
+	t.Parallel()
+	s := open(t, pebblestore.Options{FS: vfs.NewMem()})
+	idle, used := create(t, s).Stream, create(t, s).Stream
+	if _, err := s.Load(t.Context(), used); err != nil {
+		t.Fatal(err)
+	}
+	if !s.InCache(idle) || !s.InCache(used) {
+		t.Fatal("a head just made is not cached")
+	}
+	for deadline := time.Now().Add(10 * time.Second); s.InCache(idle); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a head that nobody asked for is still cached")
+		}
+	}
+	if !s.InCache(used) {
+		t.Error("a head went although it was asked for again")
 	}
 }

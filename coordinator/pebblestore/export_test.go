@@ -8,9 +8,9 @@ import (
 // DB is the database below a store, for tests of what lies in it and what it costs.
 func (s *Store) DB() *pebble.DB { return s.db }
 
-// InCache reports whether a head is in the cache, of which some test wants to be sure.
+// InCache reports whether a head is in the cache, of which some test wants to be sure. It does not count as a use.
 func (s *Store) InCache(id [16]byte) bool {
-	_, ok := s.hot.GetIfPresent(id)
+	_, ok := s.hot.GetEntryQuietly(id)
 	return ok
 }
 

@@ -95,7 +95,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		failed:    make(chan struct{}),
 	}
 	var err error
-	s.hot, err = otter.New(&otter.Options[segments.StreamID, *cell]{MaximumWeight: opts.HeadCacheBytes, Weigher: weigh})
+	s.hot, err = otter.New(&otter.Options[segments.StreamID, *cell]{
+		MaximumWeight: opts.HeadCacheBytes, Weigher: weigh, ExpiryCalculator: lifetimes{},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make head cache: %w", err)
 	}
@@ -128,6 +130,7 @@ func (s *Store) Close() error {
 	if already {
 		return nil
 	}
+	s.hot.StopAllGoroutines()
 	done := make(chan struct{})
 	go func() {
 		s.calls.Wait()
