@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -53,6 +54,7 @@ func New(o Options) (*Coordinator, error) {
 		draining:   make(chan struct{}),
 		sequencers: make(map[segments.StreamID]*sequencer),
 		flushers:   make(map[segments.BasinID]*flusher),
+		background: background{hooks: o.Hooks},
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.loads, c.hubs, c.upkeep = newLoader(c), newHubs(c), newUpkeep(c)
@@ -128,7 +130,7 @@ func (c *Coordinator) sequencer(ref StreamRef) *sequencer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.sequencers[ref.Stream]
-	if s == nil {
+	if s == nil || c.o.Hooks.Breaks(hooks.TwoCommits) {
 		s = &sequencer{c: c, ref: ref, lastUse: c.o.Now()}
 		c.sequencers[ref.Stream] = s
 	}
@@ -169,7 +171,9 @@ func (c *Coordinator) sweepOnce() (done bool) {
 			delete(c.sequencers, id)
 		}
 	}
-	c.sweeping = len(c.sequencers) > 0
+	if c.sweeping = len(c.sequencers) > 0; !c.sweeping {
+		c.sequencers = make(map[segments.StreamID]*sequencer) // an emptied map keeps the room of its fullest time
+	}
 	return !c.sweeping
 }
 

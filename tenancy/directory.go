@@ -36,7 +36,7 @@ type Options struct {
 	SettleTimeout time.Duration
 	// Workers bounds how many streams are finished at once; 16.
 	Workers int
-	// CacheBytes bounds the names that Resolve remembers; 16 MiB.
+	// CacheBytes bounds the names that Resolve remembers, idle streams' too; 4 MiB, which are 20,000.
 	CacheBytes uint64
 	// Ciphers lists the values of stream_cipher that the caller can serve; any other is refused.
 	Ciphers []string
@@ -72,7 +72,7 @@ func New(o Options) (*Directory, error) {
 	defaultTo(&o.WalkPeriod, 24*time.Hour)
 	defaultTo(&o.SettleTimeout, 5*time.Second)
 	defaultTo(&o.Workers, 16)
-	defaultTo(&o.CacheBytes, 16<<20)
+	defaultTo(&o.CacheBytes, 4<<20)
 	d := &Directory{Options: o}
 	var err error
 	// A name costs its bytes, two ids and about a hundred bytes of the cache's own.
