@@ -1,10 +1,15 @@
 package coordinator
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
+)
 
 // background is the set of goroutines of a coordinator. None starts once it is stopped, so the stores may be closed
 // then.
 type background struct {
+	hooks   *hooks.Hooks
 	mu      sync.Mutex
 	stopped bool
 	wg      sync.WaitGroup
@@ -15,7 +20,7 @@ func (b *background) start(f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.stopped {
-		b.wg.Go(f)
+		b.wg.Go(b.hooks.Wrap(f))
 	}
 	return !b.stopped
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -62,13 +64,21 @@ func (c *Coordinator) Collect(ctx context.Context, basin segments.BasinID, o Col
 	if err != nil {
 		return k.report, err
 	}
-	for id := range owners {
+	for _, id := range inOrder(owners) {
 		if err := k.exclude(ctx, id, owners); err != nil {
 			return k.report, fmt.Errorf("collect: %w", err)
 		}
 	}
 	k.report.Named = k.report.Candidates - len(k.objects) - k.report.Quarantined
 	return k.report, k.delete(ctx)
+}
+
+// inOrder lists the keys of a map, so that no chance decides the order of store calls.
+func inOrder[K ~[16]byte, V any](m map[K]V) []K {
+	return slices.SortedFunc(maps.Keys(m), func(a, b K) int {
+		x, y := [16]byte(a), [16]byte(b)
+		return bytes.Compare(x[:], y[:])
+	})
 }
 
 // collector is one collection under way. objects are the candidates that are left.
@@ -138,7 +148,7 @@ func (k *collector) dropNamed(ctx context.Context, id segments.StreamID) error {
 			return nil
 		}
 		err = k.dropReached(ctx, &h)
-		if err == nil || attempt == maxMoveAttempts || !pause(ctx, backoff(attempt)) {
+		if err == nil || attempt == maxMoveAttempts || !pause(ctx, k.c.backoff(attempt)) {
 			return err
 		}
 		// A page is missing: it was replaced meanwhile. Start over from a fresh head; nothing has been deleted.
@@ -179,7 +189,8 @@ func (k *collector) dropPage(ctx context.Context, h *Head, row *segments.Row) er
 // owners reads whose data is in the objects that are left. What cannot be read is quarantined.
 func (k *collector) owners(ctx context.Context) (map[segments.StreamID][]segments.ObjectID, error) {
 	owners := make(map[segments.StreamID][]segments.ObjectID)
-	for id, o := range k.objects {
+	for _, id := range inOrder(k.objects) {
+		o := k.objects[id]
 		streams, err := k.streamsOf(ctx, o)
 		switch {
 		case errors.Is(err, segments.ErrObjectNotFound):
@@ -234,6 +245,12 @@ func (k *collector) exclude(ctx context.Context, id segments.StreamID, owners ma
 	if !slices.ContainsFunc(owners[id], func(o segments.ObjectID) bool { _, left := k.objects[o]; return left }) {
 		return nil
 	}
+	if k.c.o.Hooks.Breaks(hooks.ReadBeforeRaise) {
+		if err := k.dropNamed(ctx, id); err != nil {
+			return err
+		}
+		return k.raise(ctx, id)
+	}
 	h, err := k.c.loadRetrying(ctx, id)
 	if err == nil && h.Horizon < k.horizon && h.State != Deleted && !k.o.DryRun {
 		err = k.raise(ctx, id)
@@ -254,7 +271,7 @@ func (k *collector) exclude(ctx context.Context, id segments.StreamID, owners ma
 func (k *collector) raise(ctx context.Context, id segments.StreamID) error {
 	for attempt := 0; ; attempt++ {
 		_, err := k.c.change(ctx, id, &Change{ID: NewOpID(), RaiseHorizon: k.horizon})
-		if err == nil || errors.Is(err, ErrNotFound) || !pause(ctx, backoff(attempt)) {
+		if err == nil || errors.Is(err, ErrNotFound) || !pause(ctx, k.c.backoff(attempt)) {
 			return err
 		}
 	}
@@ -262,7 +279,7 @@ func (k *collector) raise(ctx context.Context, id segments.StreamID) error {
 
 // delete removes what is left. What the store refuses comes up again at the next collection.
 func (k *collector) delete(ctx context.Context) error {
-	for ids := range slices.Chunk(slices.Collect(maps.Keys(k.objects)), listPage) {
+	for ids := range slices.Chunk(inOrder(k.objects), listPage) {
 		var keys []string
 		for _, id := range ids {
 			keys = append(keys, k.objects[id].key)

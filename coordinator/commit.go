@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
 // commit sends a commit, once, and answers what it decides.
 func (s *sequencer) commit(p plan, begun uint64) {
 	p.commit.Entries = p.builder.entries()
+	if s.c.o.Hooks.Breaks(hooks.AckBeforeCommit) {
+		s.mu.Lock()
+		tail := s.head.TailPosition()
+		s.acknowledge(p.items, tail, tail)
+		s.mu.Unlock()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.c.o.StoreTimeout)
 	h, err := s.c.o.Heads.Commit(ctx, s.ref.Stream, &p.commit)
 	cancel()

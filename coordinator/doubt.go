@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -36,19 +37,34 @@ func (c *Coordinator) resolve(ctx context.Context, ref StreamRef, entries []segm
 	for i := range entries {
 		ids[i] = entries[i].ID
 	}
-	h, err := c.cancel(ctx, ref.Stream, ids)
+	h, err := c.giveUp(ctx, ref, ids)
 	for attempt := 0; err == nil; attempt++ {
 		var at *Position
 		if at, err = c.search(ctx, &h, ids[0]); err == nil {
 			return c.judgeSearch(ctx, h, ids[0], at)
 		}
 		// A page that is missing was replaced: search another head from the start, and never skip one.
-		if !pause(ctx, backoff(attempt)) {
+		if !pause(ctx, c.backoff(attempt)) {
 			break
 		}
 		h, err = c.loadRetrying(ctx, ref.Stream)
 	}
 	return verdict{}
+}
+
+// giveUp is cancel, unless the simulation wants that broken.
+func (c *Coordinator) giveUp(ctx context.Context, ref StreamRef, ids []segments.EntryID) (Head, error) {
+	if c.o.Hooks.Breaks(hooks.NoCancel) {
+		return c.loadRetrying(ctx, ref.Stream)
+	}
+	if c.o.Hooks.Breaks(hooks.SearchBeforeCancel) {
+		before, err := c.loadRetrying(ctx, ref.Stream)
+		if err == nil {
+			_, err = c.cancel(ctx, ref.Stream, ids)
+		}
+		return before, err
+	}
+	return c.cancel(ctx, ref.Stream, ids)
 }
 
 func (c *Coordinator) judgeSearch(ctx context.Context, h Head, id segments.EntryID, at *Position) verdict {
@@ -65,7 +81,7 @@ func (c *Coordinator) judgeSearch(ctx context.Context, h Head, id segments.Entry
 func (c *Coordinator) cancel(ctx context.Context, id segments.StreamID, ids []segments.EntryID) (Head, error) {
 	for attempt := 0; ; attempt++ {
 		h, err := c.change(ctx, id, &Change{ID: NewOpID(), Cancel: ids})
-		if err == nil || errors.Is(err, ErrNotFound) || !pause(ctx, backoff(attempt)) {
+		if err == nil || errors.Is(err, ErrNotFound) || !pause(ctx, c.backoff(attempt)) {
 			return h, err
 		}
 	}
@@ -82,7 +98,7 @@ func (c *Coordinator) loadRetrying(ctx context.Context, id segments.StreamID) (H
 		call, cancel := context.WithTimeout(ctx, c.o.StoreTimeout)
 		h, err := c.o.Heads.Load(call, id)
 		cancel()
-		if err == nil || errors.Is(err, ErrNotFound) || !pause(ctx, backoff(attempt)) {
+		if err == nil || errors.Is(err, ErrNotFound) || !pause(ctx, c.backoff(attempt)) {
 			return h, err
 		}
 	}
@@ -107,6 +123,9 @@ func (c *Coordinator) searchPage(ctx context.Context, h *Head, row *segments.Row
 		return nil, nil
 	}
 	page, err := c.reader.Page(ctx, h.Basin, h.Stream, row.Child)
+	if c.o.Hooks.Breaks(hooks.SkipMissingPage) && errors.Is(err, segments.ErrObjectNotFound) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,7 +56,7 @@ func (c *Coordinator) place(basin segments.BasinID, job *flushJob) {
 	defer f.mu.Unlock()
 	if f.workers < c.o.FlushWorkers {
 		if !c.background.start(f.work) {
-			go job.done(location{}, ErrDraining)
+			go f.c.o.Hooks.Wrap(func() { job.done(location{}, ErrDraining) })()
 			return
 		}
 		f.workers++
@@ -104,7 +103,7 @@ func (f *flusher) flush(jobs []*flushJob) {
 	for _, j := range jobs {
 		horizon = max(horizon, j.horizon)
 	}
-	id := segments.NewObjectID(f.c.labels.next(f.basin, horizon))
+	id := f.c.newObjectID(f.basin, horizon)
 	attempts := new(atomic.Uint32)
 	w := segments.NewSegmentWriter(f.basin)
 	locations := make(map[*flushJob]location, len(jobs))
@@ -156,16 +155,16 @@ func (c *Coordinator) putObject(key string, data []byte) error {
 			return nil
 		}
 		errs = append(errs[:min(len(errs), 2)], err)
-		if !pause(ctx, backoff(attempt)) {
+		if !pause(ctx, c.backoff(attempt)) {
 			return fmt.Errorf("put object: %w: %w", ErrUnavailable, errors.Join(errs...))
 		}
 	}
 }
 
 // backoff is how long to wait before the next attempt: 10 ms doubling to 1 s, with full jitter above a half.
-func backoff(attempt int) time.Duration {
+func (c *Coordinator) backoff(attempt int) time.Duration {
 	d := min(10*time.Millisecond<<min(attempt, 10), time.Second)
-	return d/2 + rand.N(d/2)
+	return d/2 + c.o.Hooks.Duration(d/2)
 }
 
 // pause waits, unless ctx ends first.

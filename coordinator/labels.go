@@ -26,6 +26,18 @@ func newLabels(now func() time.Time) *labels {
 	return &labels{now: now, last: make(map[segments.BasinID]segments.Label)}
 }
 
+// newObjectID is the id of an object, or of an inline entry, that may be named in a stream with the given horizon.
+func (c *Coordinator) newObjectID(basin segments.BasinID, horizon segments.Label) segments.ObjectID {
+	id := segments.NewObjectID(c.labels.next(basin, horizon))
+	if c.o.Hooks != nil {
+		c.o.Hooks.Read(id[labelBytes:])
+	}
+	return id
+}
+
+// labelBytes is how much of an object id its label takes.
+const labelBytes = 6
+
 // next returns a label above horizon.
 func (l *labels) next(basin segments.BasinID, horizon segments.Label) segments.Label {
 	label := max(segments.Label(max(l.now().UnixMilli(), 1)), horizon+1)

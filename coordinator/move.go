@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -47,7 +48,7 @@ func (c *Coordinator) move(ctx context.Context, ref StreamRef, from *Head) (Head
 			return Head{}, false, fmt.Errorf("move: %w", err)
 		case refusal != nil:
 			from = &refusal.Head
-		case !pause(ctx, backoff(attempt)):
+		case !pause(ctx, c.backoff(attempt)):
 			return Head{}, false, fmt.Errorf("move: %w", err)
 		default:
 			from = nil
@@ -70,6 +71,9 @@ func (c *Coordinator) buildMove(ctx context.Context, h *Head) (*Move, error) {
 	b := c.newObjects(h)
 	old := c.o.Room.bounded(h.Log)
 	entries := b.outline(old)
+	if c.o.Hooks.Breaks(hooks.DropID) {
+		entries = dropIDs(entries)
+	}
 	rows := FoldRows(entries, h.Base, h.BaseTime)
 	roots, err := b.grow(ctx, h.Pages, rows)
 	if err != nil {
@@ -83,6 +87,20 @@ func (c *Coordinator) buildMove(ctx context.Context, h *Head) (*Move, error) {
 		Base: h.Base, Old: old, OldPages: h.Pages, Pages: roots,
 		NewBase: last.End(), NewTime: last.TimeAfter, MinLabel: b.minLabel,
 	}, nil
+}
+
+// dropIDs merges neighbours of one chunk under the id of the first: a rewrite as it must not be.
+func dropIDs(entries []segments.Entry) (out []segments.Entry) {
+	for i := range entries {
+		if n := len(out); n > 0 && joinable(&out[n-1], &entries[i]) {
+			last, e := &out[n-1], &entries[i]
+			last.N, last.Bytes = last.N+e.N, last.Bytes+e.Bytes
+			last.MaxTime, last.Arrival = max(last.MaxTime, e.MaxTime), max(last.Arrival, e.Arrival)
+			continue
+		}
+		out = append(out, entries[i])
+	}
+	return out
 }
 
 // objects collects the objects that one splice newly names.
@@ -105,7 +123,7 @@ func (c *Coordinator) newObjects(h *Head) *objects {
 }
 
 func (b *objects) newID() segments.ObjectID {
-	id := segments.NewObjectID(b.c.labels.next(b.h.Basin, b.h.Horizon))
+	id := b.c.newObjectID(b.h.Basin, b.h.Horizon)
 	b.minLabel = min(b.minLabel, id.Label())
 	return id
 }
@@ -184,13 +202,13 @@ func (b *objects) grow(ctx context.Context, old []Root, rows []segments.Row) ([]
 			all = slices.Concat(p.Rows, rows)
 		}
 		rows = nil
-		for len(all) > segments.MaxPageRows {
-			full, err := b.page(level, all[:segments.MaxPageRows])
+		for most := b.c.o.Hooks.Rows(segments.MaxPageRows); len(all) > most; {
+			full, err := b.page(level, all[:most])
 			if err != nil {
 				return nil, err
 			}
 			rows = append(rows, full)
-			all = all[segments.MaxPageRows:]
+			all = all[most:]
 		}
 		root, err := b.page(level, all)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -46,6 +47,9 @@ type Options struct {
 	PollInterval time.Duration
 	// HeartbeatMin and HeartbeatMax bound the random gap between heartbeats of an idle follower; 5 s and 15 s.
 	HeartbeatMin, HeartbeatMax time.Duration
+
+	// Hooks are the simulation's; nil.
+	Hooks *hooks.Hooks
 }
 
 func orDefault[T comparable](v *T, def T) {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -73,7 +74,7 @@ func (s *sequencer) pick() (p plan, refused *item, err error) {
 			continue
 		}
 		if err := j.admit(it.batch, it.n, it.cmds); err != nil {
-			if len(p.items) == 0 && s.begun > it.arrived {
+			if len(p.items) == 0 && (s.begun > it.arrived || s.c.o.Hooks.Breaks(hooks.RefuseOnSpeculation)) {
 				return plan{}, it, err
 			}
 			stale = true
@@ -107,6 +108,9 @@ func (s *sequencer) pick() (p plan, refused *item, err error) {
 func (s *sequencer) ready(it *item) bool {
 	if it.stored == nil || it.stampedV != s.head.ConfigV {
 		s.prepare(it)
+	}
+	if it.loc != nil && s.c.o.Hooks.Breaks(hooks.FreshLabelOldBytes) {
+		return true
 	}
 	if it.loc != nil && (it.loc.object.Label() <= s.head.Horizon || it.loc.attempts.Load() > maxAttempts) {
 		s.placeInSegment(it)
@@ -177,12 +181,15 @@ func (b *entryBuilder) entries() []segments.Entry {
 			batches[k] = segments.StoredBatch{Arrival: it.arrival, Records: it.stored}
 		}
 		if first := span[0]; first.inline {
-			e.ID.Object = segments.NewObjectID(b.c.labels.next(b.ref.Basin, b.head.Horizon))
+			e.ID.Object = b.c.newObjectID(b.ref.Basin, b.head.Horizon)
 			e.Data = segments.AppendChunk(nil, b.ref.Stream, batches...)
 		} else {
 			loc := first.loc
 			e.ID = segments.EntryID{Object: loc.object, Attempt: uint16(loc.attempts.Add(1))}
 			e.Object, e.Offset, e.Length, e.Skip = loc.object, loc.offset, loc.length, loc.skip
+			if b.c.o.Hooks.Breaks(hooks.FreshLabelOldBytes) && loc.object.Label() <= b.head.Horizon {
+				e.ID.Object = b.c.newObjectID(b.ref.Basin, b.head.Horizon)
+			}
 		}
 	}
 	return entries

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/segments"
@@ -451,7 +450,7 @@ func (r *Reader) idle(ctx context.Context, err error) (ReadEvent, error) {
 // heartbeat is an event without records. Unary reads have none: they go on waiting.
 func (r *Reader) heartbeat() (ReadEvent, error) {
 	gap := r.c.o.HeartbeatMax - r.c.o.HeartbeatMin
-	r.beat = r.c.o.Now().Add(r.c.o.HeartbeatMin + rand.N(gap+1))
+	r.beat = r.c.o.Now().Add(r.c.o.HeartbeatMin + r.c.o.Hooks.Duration(gap+1))
 	if r.o.Unary {
 		return ReadEvent{}, nil
 	}

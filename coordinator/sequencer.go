@@ -354,7 +354,7 @@ func (s *sequencer) storeFailed(err error) {
 		s.failAll(fmt.Errorf("append: %w: %w", ErrUnavailable, err))
 		return
 	}
-	wait := backoff(s.attempts)
+	wait := s.c.backoff(s.attempts)
 	s.mu.Unlock()
 	pause(context.Background(), wait)
 	s.mu.Lock()

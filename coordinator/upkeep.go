@@ -72,7 +72,7 @@ func (u *upkeep) next() (ref StreamRef, at time.Time, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for r, t := range u.due {
-		if !ok || t.Before(at) {
+		if !ok || t.Before(at) || (t.Equal(at) && string(r.Stream[:]) < string(ref.Stream[:])) {
 			ref, at, ok = r, t, true
 		}
 	}
