@@ -14,7 +14,7 @@ import (
 // spliceWatch notes the largest run that a splice takes out of the log.
 type spliceWatch struct {
 	coordinator.Heads
-	splices, largest atomic.Int64
+	largest atomic.Int64
 }
 
 func (w *spliceWatch) Splice(ctx context.Context, id segments.StreamID, s *coordinator.Splice) (coordinator.Head, error) {
@@ -25,7 +25,6 @@ func (w *spliceWatch) Splice(ctx context.Context, id segments.StreamID, s *coord
 	case s.Retire != nil:
 		n = len(s.Retire.Old)
 	}
-	w.splices.Add(1)
 	for old := w.largest.Load(); int64(n) > old && !w.largest.CompareAndSwap(old, int64(n)); old = w.largest.Load() {
 	}
 	return w.Heads.Splice(ctx, id, s)

@@ -76,7 +76,7 @@ func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t)
 	o := options(p.URL, newTable(t))
-	o.Timeout = 500 * time.Millisecond
+	o.Timeout = 2 * time.Second
 	s := open(t, o)
 	h := storetest.NewHead()
 	mustCreate(t, t.Context(), s, h)

@@ -127,18 +127,20 @@ const (
 	maxOperators  = 300
 )
 
-// A log never holds more than a commit of 64 entries on top of 63; whatever is sent for it must be within limits.
+// maxCommit is the most entries that a commit of the coordinator has.
+const maxCommit = 64
+
+// The largest splices and commits are within limits.
 func TestLargestExpressions(t *testing.T) {
 	t.Parallel()
 	h := storetest.NewHead()
-	for i := range 2*Room.MaxEntries - 1 {
+	for i := range Room.MaxSplice {
 		id := segments.EntryID{Object: segments.NewObjectID(segments.Label(i + 1)), Attempt: math.MaxUint16}
 		h.Log = append(h.Log, segments.Entry{ID: id, N: 1, Data: []byte("x")})
 	}
-	all := len(h.Log)
 	match, token := uint64(1), "t"
 	commit := &coordinator.Commit{
-		Entries: h.Log[:Room.MaxEntries], Match: &match, Token: &token, SetToken: &token, TokenID: coordinator.NewOpID(),
+		Entries: h.Log[:maxCommit], Match: &match, Token: &token, SetToken: &token, TokenID: coordinator.NewOpID(),
 		Trims: []coordinator.CommitTrim{{To: 9}, {Offset: 3, To: 99}}, Lease: &coordinator.Lease{Node: "n", Address: "a"},
 		MaxEntries: Room.MaxEntries, MaxInline: math.MaxUint64,
 	}
@@ -146,9 +148,9 @@ func TestLargestExpressions(t *testing.T) {
 		"commit":   commitUpdate(commit, unknown),
 		"move":     spliceUpdate(&coordinator.Splice{Move: &coordinator.Move{Old: h.Log, Pages: []coordinator.Root{{}}}}),
 		"retire":   spliceUpdate(&coordinator.Splice{Retire: &coordinator.Retire{Old: h.Log}}),
-		"exchange": spliceUpdate(&coordinator.Splice{Exchange: &coordinator.Exchange{Old: h.Log, New: h.Log[:1]}}),
+		"exchange": spliceUpdate(&coordinator.Splice{Exchange: &coordinator.Exchange{Index: Room.MaxEntries, Old: h.Log, New: h.Log[:1]}}),
 		"overwrite": spliceUpdate(&coordinator.Splice{Exchange: &coordinator.Exchange{
-			Index: 0, Old: h.Log, New: h.Log[:all],
+			Index: Room.MaxEntries, Old: h.Log, New: h.Log,
 		}}),
 	} {
 		set, condition := u.expression(), u.conditionExpression()

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"reflect"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -93,8 +94,8 @@ func TestItemSize(t *testing.T) {
 		{"half way to a move", realistic(Room.MoveEntries/2, 0), 1024},
 		{"owing a move", realistic(Room.MoveEntries-1, 0), 1400},
 		{"one inline batch", realistic(1, int(Room.InlineBatch)), 1700},
-		{"full of entries", full, 6 << 10},
-		{"full of inline bytes", realistic(4, int(Room.MaxInline)/4), 5 << 10},
+		{"full of entries", full, 20 << 10},
+		{"full of inline bytes", realistic(16, int(Room.MaxInline)/16), 20 << 10},
 	} {
 		size := sizeOf(headItem(&test.head))
 		t.Logf("%s: %d bytes, %d write units", test.name, size, (size+1023)/1024)
@@ -160,6 +161,12 @@ func TestGoldenItems(t *testing.T) {
 		want, err := os.ReadFile(file)
 		if err != nil || string(got) != string(want) {
 			t.Errorf("%s: %v; an item is\n%s", file, err, got)
+		}
+	}
+	// A field that a head gains must be stored too.
+	for v, i := reflect.ValueOf(h), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("%s is zero in the head that stands for all", v.Type().Field(i).Name)
 		}
 	}
 	if back, err := decodeHead(headItem(&h)); err != nil || !storetest.Equal(back, h) {

@@ -17,10 +17,12 @@ import (
 )
 
 // Room is how much of a stream stays in its head. A write is billed by the size of the whole item, so that an idle
-// head must stay near 1 KiB (protocol 3).
+// head must stay near 1 KiB: a move is owed early. It is refused late, since while a move is on its way, every one of
+// many independent writers may commit twice (README.md has the measurements). A splice names each entry that it takes
+// out, and the service bounds an expression to 4 KiB and 300 operators.
 var Room = coordinator.Room{
-	MoveEntries: 12, MaxEntries: 64,
-	InlineBatch: 1 << 10, MoveInline: 2 << 10, MaxInline: 4 << 10,
+	MoveEntries: 12, MaxEntries: 256, MaxSplice: 128,
+	InlineBatch: 1 << 10, MoveInline: 2 << 10, MaxInline: 16 << 10,
 }
 
 // The errors of Open and CreateTable, beside ErrVersion.
