@@ -322,21 +322,21 @@ func (r *Reader) refresh(ctx context.Context) error {
 
 func (r *Reader) fill(ctx context.Context) error {
 	var size uint64
-	for pos := r.next; pos < r.head.Tail && len(r.buffer) < segments.MaxBatchRecords && size < segments.MaxBatchBytes; {
+	// No more than the read may deliver: a read of one record costs one chunk, wherever it is.
+	most, limit := int(min(segments.MaxBatchRecords, r.count)), min(segments.MaxBatchBytes, r.bytes)
+	for pos := r.next; pos < r.head.Tail && len(r.buffer) < most && size < limit; {
 		run, err := r.c.runAt(ctx, &r.head, pos)
 		if err != nil {
 			return err
 		}
-		for i := range min(len(run.after), readAhead) {
-			r.c.reader.Prefetch(ctx, r.head.Basin, run.after[i].Entry)
-		}
 		from := uint32(pos - run.start)
+		r.fetchAhead(ctx, &run, uint64(len(r.buffer))+uint64(run.entry.N-from))
 		if !r.folded {
 			if err := r.foldTo(ctx, &run, from); err != nil {
 				return err
 			}
 		}
-		for from < run.entry.N && len(r.buffer) < segments.MaxBatchRecords && size < segments.MaxBatchBytes {
+		for from < run.entry.N && len(r.buffer) < most && size < limit {
 			records, err := r.c.reader.Read(ctx, r.head.Basin, r.ref.Stream, &run.entry, from, segments.MaxBatchBytes)
 			if err != nil {
 				return err
@@ -355,8 +355,21 @@ func (r *Reader) fill(ctx context.Context) error {
 	return nil
 }
 
-// readAhead is how many of the entries behind the one being read are fetched meanwhile.
+// readAhead is how many of the chunks behind the one being read are fetched meanwhile.
 const readAhead = 3
+
+// fetchAhead begins to fetch what the read will want behind a run, with which it has read so many records.
+func (r *Reader) fetchAhead(ctx context.Context, run *run, read uint64) {
+	var last *segments.Entry
+	for i, n := 0, 0; i < len(run.after) && n < readAhead && read < r.count; i++ {
+		e := run.after[i].Entry
+		if last == nil || e.Object != last.Object || e.Offset != last.Offset {
+			r.c.reader.Prefetch(ctx, r.head.Basin, e)
+			n++
+		}
+		last, read = e, read+uint64(e.N)
+	}
+}
 
 // foldTo sets the effective timestamp before the record from of a run, which takes reading those before it.
 func (r *Reader) foldTo(ctx context.Context, run *run, from uint32) error {
