@@ -1,8 +1,8 @@
 # What people run. The scripts behind it are in tools/; each says at its top what it does.
-.PHONY: help run build test e2e lint generate bench
+.PHONY: help run build test e2e sdk-suites lint generate bench
 
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 run: ## serve on the embedded store, with data in ./tailrace-data (ARGS="--memory" for flags)
 	go run ./cmd/tailrace serve $(ARGS)
@@ -15,6 +15,9 @@ test: ## everything: lint, generated files, race-checked tests, end-to-end suite
 
 e2e: ## only the end-to-end suites, against a fresh build
 	tools/test build e2e
+
+sdk-suites: ## the public S2 SDKs' own suites, from their checkouts in PEERS=DIR (SUITES="go ts python verification")
+	tools/sdk-suites "$(PEERS)" $(SUITES)
 
 lint: ## gofmt, vet, staticcheck, module checks
 	tools/lint
