@@ -24,28 +24,13 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-// An import statement would look for the SDK beside this file only, and the clone holds no node_modules.
-const home = process.env.TAILRACE_NODE_DIR ?? fileURLToPath(new URL(".", import.meta.url));
-const require = createRequire(join(home, "package.json"));
-const { AppendInput, AppendRecord, MAX_APPEND_BYTES, MAX_APPEND_RECORDS, S2, S2Environment, S2Error } = sdk();
+import { sdk, sdkVersion, tolerateExisting } from "./sdk.mjs";
+
+const { AppendInput, AppendRecord, MAX_APPEND_BYTES, MAX_APPEND_RECORDS, S2, S2Environment } = sdk();
 
 class UsageError extends Error {}
-
-/** Loads the SDK, or ends the process with what to do about it. */
-function sdk() {
-  try {
-    return require("@s2-dev/streamstore");
-  } catch (error) {
-    if (error.code !== "MODULE_NOT_FOUND") throw error;
-    console.error(`roundtrip: no @s2-dev/streamstore in ${home}: run tools/setup node-sdk and set TAILRACE_NODE_DIR`);
-    process.exit(2);
-  }
-}
 
 /** Reads the command line; throws UsageError for whatever cannot be meant. */
 function options() {
@@ -137,15 +122,6 @@ function* batches(records, maxRecords, maxBytes) {
   if (batch.length > 0) yield batch;
 }
 
-/** Runs a creation; finding the thing there already is success. */
-async function tolerateExisting(create) {
-  try {
-    await create();
-  } catch (error) {
-    if (!(error instanceof S2Error && error.code === "resource_already_exists")) throw error;
-  }
-}
-
 /**
  * Appends everything and returns the range it was given. Each acknowledgement must cover exactly the batch sent and
  * follow the one before it, or records were lost, doubled or mixed with another writer's.
@@ -231,8 +207,7 @@ async function main() {
   }
   const { tail } = await stream.checkTail();
   if (tail.seqNum < summary.end) throw new Error(`the tail is ${tail.seqNum}, below the last record's ${summary.end}`);
-  const { version } = require("./node_modules/@s2-dev/streamstore/package.json");
-  return { ok: true, ...summary, tail: tail.seqNum, sdk: version, node: process.versions.node };
+  return { ok: true, ...summary, tail: tail.seqNum, sdk: sdkVersion(), node: process.versions.node };
 }
 
 try {
