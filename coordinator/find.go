@@ -31,8 +31,6 @@ type run struct {
 	after []segments.Row
 }
 
-func (r *run) end() uint64 { return r.start + uint64(r.entry.N) }
-
 // rowsAt returns the rows of the page, or of the log, that holds the record seq, which the head must reach.
 func (c *Coordinator) rowsAt(ctx context.Context, h *view, seq uint64) ([]segments.Row, error) {
 	if seq >= h.Base {
