@@ -9,12 +9,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tailrace-streams/tailrace/e2e/harness"
 )
 
-// admin runs a command on a data folder that nobody serves, and returns what it printed.
+// admin runs a command on the stores of a data folder that nobody serves, and returns what it printed.
 func admin(t *testing.T, data string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), bin, append(append([]string{"admin"}, args...), "--data", data, "--log-format=json")...)
+	stores, err := harness.StoreFlags(t.Context(), bin, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), bin, append(append([]string{"admin"}, args...), append(stores, "--log-format=json")...)...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)

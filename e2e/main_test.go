@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +21,25 @@ var bin string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
+// Which tests run on which stores. What is left out of one run is in the other; tools/test does both.
+const (
+	// folderTests are about data folders, or about figures of the embedded store.
+	folderTests = "^(TestSyncedBeforeAnswered|TestSecondProcessOnOneFolderIsRefused|TestForeignFoldersAreRefused|" +
+		"TestMisconfigurationIsSaidAtOnce|TestGoldenDataFolder|TestOperatingCommandsRunAsWritten|TestBL140ManyIdleStreams)$"
+	// sharedTests are about stores that several servers use.
+	sharedTests = "^TestShared"
+)
+
 func run(m *testing.M) int {
+	flag.Parse()
+	others := sharedTests
+	if harness.Shared() {
+		others = folderTests
+	}
+	if err := flag.Set("test.skip", others); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "tailrace-e2e-")
 	if err == nil {
 		defer os.RemoveAll(dir)

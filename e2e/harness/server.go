@@ -16,7 +16,7 @@ import (
 // Options say how to start a server.
 type Options struct {
 	Bin string
-	// Data is the data folder; empty is --memory.
+	// Data is the data folder, or with shared stores the name of a prefix and a table; empty is --memory.
 	Data string
 	// Args follow the others, Env goes over the environment of this process without its TAILRACE_ variables.
 	Args, Env []string
@@ -41,13 +41,12 @@ const readyTimeout = 60 * time.Second
 // Start starts a server on a free port and waits until it is ready. If it ends before, the error has what it wrote, and
 // its exit status by way of an *exec.ExitError.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	args := []string{o.Bin, "serve", "--listen=127.0.0.1:0", "--log-format=json"}
-	if o.Data == "" {
-		args = append(args, "--memory")
-	} else {
-		args = append(args, "--data="+o.Data)
+	args := append(append([]string{}, o.Wrapper...), o.Bin, "serve", "--listen=127.0.0.1:0", "--log-format=json")
+	stores, err := StoreFlags(ctx, o.Bin, o.Data)
+	if err != nil {
+		return nil, fmt.Errorf("start server: %w", err)
 	}
-	args = append(append(append([]string{}, o.Wrapper...), args...), o.Args...)
+	args = append(append(args, stores...), o.Args...)
 	s := &Server{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
 	s.cmd.Env = append(foreignEnvironment(), o.Env...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr

@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// The variables that choose and find the stores that servers are started on. tools/with-servers sets all but the first.
+const (
+	// StoresVariable is SharedStores for a bucket and a table, or empty for data folders.
+	StoresVariable = "TAILRACE_E2E_STORES"
+	SharedStores   = "s3+dynamodb"
+
+	bucketVariable   = "TAILRACE_S3_BUCKET"
+	dynamoDBVariable = "TAILRACE_DYNAMODB_DYNALITE"
+)
+
+// The object stores by their variables; the first that is set is used.
+var s3Variables = []string{"TAILRACE_S3_MINIO", "TAILRACE_S3_VERSITYGW"}
+
+// Shared reports whether servers are started on a bucket and a table. Then what Options call a data folder is a name by
+// which servers share stores.
+func Shared() bool { return os.Getenv(StoresVariable) == SharedStores }
+
+// Endpoints are where the shared stores are.
+func Endpoints() (s3, dynamoDB string, err error) {
+	for _, variable := range s3Variables {
+		if s3 = os.Getenv(variable); s3 != "" {
+			break
+		}
+	}
+	if dynamoDB = os.Getenv(dynamoDBVariable); s3 == "" || dynamoDB == "" || os.Getenv(bucketVariable) == "" {
+		return "", "", errors.New("no servers for a bucket and a table: run under tools/with-servers versitygw dynalite --")
+	}
+	return s3, dynamoDB, nil
+}
+
+// StoreFlags are the flags for the stores that data stands for: the folder itself, or a prefix and a table of that name,
+// which is made when it is first asked for. Empty is memory.
+func StoreFlags(ctx context.Context, bin, data string) ([]string, error) {
+	switch {
+	case data == "":
+		return []string{"--memory"}, nil
+	case !Shared():
+		return []string{"--data=" + data}, nil
+	}
+	s3, dynamoDB, err := Endpoints()
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256([]byte(data))
+	name := "e2e-" + hex.EncodeToString(digest[:8])
+	table := []string{"--heads=dynamodb://" + name, "--dynamodb-endpoint=" + dynamoDB}
+	if err := makeTable(ctx, bin, name, table); err != nil {
+		return nil, err
+	}
+	return append(table, "--objects=s3://"+os.Getenv(bucketVariable)+"/"+name, "--s3-endpoint="+s3), nil
+}
+
+// made has, by the name of the table, the function that makes it once.
+var made sync.Map
+
+func makeTable(ctx context.Context, bin, name string, flags []string) error {
+	create := sync.OnceValue(func() error {
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), bin, append([]string{"admin", "create-table"}, flags...)...)
+		cmd.Env = foreignEnvironment()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("make a table: %w\n%s", err, out)
+		}
+		return nil
+	})
+	once, _ := made.LoadOrStore(name, create)
+	return once.(func() error)()
+}
