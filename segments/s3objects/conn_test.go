@@ -57,6 +57,27 @@ func TestBL126(t *testing.T) {
 	}
 }
 
+// TestBL130OneByOne: the first call that finds a connection silent gives up the idle ones with it, or those that follow
+// would use up their time on one each.
+func TestBL130OneByOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, fake *fakes3.Server, store *s3objects.Store) {
+		warm(t, fake, store, 20)
+		fake.FreezeConnections()
+		start := time.Now()
+		for range 10 {
+			put(t, store, "k", "data")
+			want(t, store, "k", "data")
+		}
+		if took := time.Since(start); took > s3objects.DefaultAttemptTimeout+100*time.Millisecond {
+			t.Errorf("20 calls took %v", took)
+		}
+		if n := store.Stats().Repeated; n != 1 {
+			t.Errorf("%d attempts met a silent connection", n)
+		}
+	})
+}
+
 // TestBL130: the connections go silent, without a reset, in the middle of the load. Every call answers within ten seconds,
 // and later ones use new connections.
 func TestBL130(t *testing.T) {

@@ -103,22 +103,48 @@ func TestStartWithin(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		part := rapid.StringMatching(`[-._/0AZaz]{0,6}`)
+		odd := rapid.SampledFrom([]string{"", "", ".", "..", "/.", "/../", "./", "~", " ", "\x00", "\xff", ":", "^", "`", "é", "+"})
 		prefix := rapid.SampledFrom([]string{"", "a/", "a/-/", "z/"}).Draw(t, "prefix")
 		start := rapid.OneOf(part, rapid.Custom(func(t *rapid.T) string {
-			odd := rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "odd")
-			return prefix + part.Draw(t, "front") + string(odd) + part.Draw(t, "back")
+			return prefix + part.Draw(t, "front") + odd.Draw(t, "odd") + part.Draw(t, "back")
 		})).Draw(t, "start")
-		keys := rapid.SliceOf(rapid.Custom(func(t *rapid.T) string { return prefix + part.Draw(t, "key") })).Draw(t, "keys")
+		key := rapid.Custom(func(t *rapid.T) string { return prefix + part.Draw(t, "key") })
+		keys := rapid.SliceOf(key.Filter(func(k string) bool { return segments.CheckKey(k) == nil })).Draw(t, "keys")
 		after, any := startWithin(prefix, start)
 		for _, key := range keys {
-			if got, want := any && key > after, key > start; got != want && key != prefix {
+			if got, want := any && key > after, key > start; got != want {
 				t.Fatalf("startWithin(%q, %q) = %q, %v: key %q after it is %v, want %v", prefix, start, after, any, key, got, want)
 			}
 		}
-		if after != "" && !strings.HasPrefix(after, prefix) || strings.ContainsFunc(after, func(r rune) bool { return r < ' ' || r > '~' }) {
+		plain := func(part string) bool { return part != "." && part != ".." && strings.Trim(part, keyBytes+"~") == "" }
+		if after != "" && !strings.HasPrefix(after, prefix) || !all(strings.Split(after, "/"), plain) {
 			t.Fatalf("startWithin(%q, %q) = %q, which not every store takes", prefix, start, after)
 		}
 	})
+}
+
+func all(parts []string, ok func(string) bool) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !ok(part) })
+}
+
+// TestClockReadings: dates that are none, or are from a cache, say nothing.
+func TestClockReadings(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := storeClock{now: func() time.Time { return now }}
+	clock.observe(now.Add(-time.Second), http.Header{"Date": {now.Add(time.Hour).Format(http.TimeFormat)}})
+	want := Clock{Offset: time.Hour + time.Second, Seen: now}
+	if got := clock.read(); got != want {
+		t.Errorf("Clock = %+v, want %+v", got, want)
+	}
+	for _, h := range []http.Header{
+		{}, {"Date": {"today"}}, {"Date": {now.Add(-time.Hour).Format(http.TimeFormat)}, "Age": {"3600"}},
+	} {
+		clock.observe(now, h)
+		if got := clock.read(); got != want {
+			t.Errorf("Clock = %+v after %v", got, h)
+		}
+	}
 }
 
 func TestBackoff(t *testing.T) {

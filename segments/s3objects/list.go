@@ -10,8 +10,14 @@ import (
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
-// pageKeys is the most keys that S3 lists or deletes in one request.
-const pageKeys = 1000
+const (
+	// pageKeys is the most keys that S3 lists or deletes in one request.
+	pageKeys = 1000
+	// spareKeys is how many more are asked for than are wanted. MinIO stops its walk after as many objects as were asked
+	// for, and a few more, and counts some that come before the start: those whose names go on where a part of the start
+	// ends, as a-b does for a/c. When it has stopped early, it says that there are no more.
+	spareKeys = 64
+)
 
 // List implements segments.Objects. Callers go on from the last key of a page, so an order other than bytewise would make
 // them miss objects: the answer is checked, and any other is ErrMisbehaves. What is not named like an object is left out.
@@ -43,27 +49,48 @@ func (s *Store) List(ctx context.Context, prefix, startAfter string, limit int) 
 }
 
 // startWithin turns a start into one that every store takes, which has the same keys after it: stores differ in what they
-// do with one outside the prefix, or with bytes that are not text. It reports false if no key of the prefix is after it.
+// do with one outside the prefix, with bytes that no key has, and with the parts "." and "..". It reports false if no key
+// of the prefix is after it.
 func startWithin(prefix, startAfter string) (string, bool) {
 	if !strings.HasPrefix(startAfter, prefix) {
 		return "", startAfter < prefix
 	}
-	for i := range len(startAfter) {
-		switch b := startAfter[i]; {
-		case b < ' ':
-			// No key has a byte as low, so those after it are those after what stands before it.
-			startAfter = startAfter[:i]
-		case b > '~':
-			startAfter = startAfter[:i] + "~" // nor one above z, so ~ is as high
-		default:
-			continue
-		}
-		break
-	}
-	if len(startAfter) <= len(prefix) {
+	start := plainStart(startAfter)
+	if len(start) <= len(prefix) || !strings.HasPrefix(start, prefix) {
 		return "", true
 	}
-	return startAfter, true
+	return start, true
+}
+
+// keyBytes are those of keys, in order. The tilde is above them all, and no store minds it at the end.
+const keyBytes = "-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+
+// plainStart returns a start of bytes of keys, and perhaps a tilde at the end, without the parts "." and "..". No key lies
+// between it and s.
+func plainStart(s string) string {
+	if i := strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune(keyBytes, r) }); i >= 0 {
+		below := strings.IndexFunc(keyBytes, func(r rune) bool { return r > rune(s[i]) })
+		switch {
+		case below == 0: // a key that goes on from here at all is above s
+			s = s[:i]
+		case below < 0:
+			s = s[:i] + "~"
+		default:
+			s = s[:i] + keyBytes[below-1:below] + "~"
+		}
+	}
+	for from := 0; from < len(s); {
+		part, _, more := strings.Cut(s[from:], "/")
+		if part != "." && part != ".." {
+			from += len(part) + 1
+			continue
+		}
+		if more { // above all parts that go on with a byte below the slash, of which the dot is the last
+			return s[:from] + part + ".~"
+		}
+		return s[:from] + part[1:] + "-~" // no key ends like this, so those below are those that have a hyphen for the dot
+	}
+	return s
 }
 
 // listing is a list as far as it has come. A page that failed in the middle is gone on with from where it broke.
@@ -75,10 +102,11 @@ type listing struct {
 	complete bool
 }
 
-// more asks for at most n keys. It ends early where the store says that there are no more.
+// more takes at most n keys. It ends early where the store says that there are no more.
 func (l *listing) more(ctx context.Context, n int) error {
 	options := minio.ListObjectsOptions{
-		Prefix: l.store.Key(l.prefix), StartAfter: l.after, Recursive: true, MaxKeys: n, FetchOwner: new(bool),
+		Prefix: l.store.Key(l.prefix), StartAfter: l.after, Recursive: true, MaxKeys: min(n+spareKeys, pageKeys),
+		FetchOwner: new(bool),
 	}
 	for object := range l.store.core.ListObjectsIter(ctx, l.store.Bucket(), options) {
 		if object.Err != nil {

@@ -24,10 +24,11 @@ func TestSuite(t *testing.T) {
 		start  func(testing.TB) *fakes3.Server
 		quirks fakes3.Quirks
 	}{
-		"http BL-098":              {fakes3.Start, plain},
-		"https BL-098":             {fakes3.StartTLS, plain},
-		"odd store BL-095, BL-104": {fakes3.Start, fakes3.Quirks{IgnoreConditions: true, NoETag: true, PageKeys: 300}},
-		"no delete of many":        {fakes3.Start, fakes3.Quirks{NoDeleteMany: true}},
+		"http BL-098":  {fakes3.Start, plain},
+		"https BL-098": {fakes3.StartTLS, plain},
+		"odd store BL-095, BL-104": {fakes3.Start, fakes3.Quirks{
+			IgnoreConditions: true, NoETag: true, PageKeys: 300, WalkLimit: true, NoDeleteMany: true,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -56,8 +56,17 @@ func (s *Server) list(req Request, b *bucket) answer {
 	}
 	result.Prefix = encode(prefix)
 	last := ""
+	walked := 0
 	for _, key := range s.sorted(b) {
-		if !strings.HasPrefix(key, prefix) || key <= after {
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		if s.quirks.WalkLimit && meetsWalk(key, after) {
+			if walked++; walked > result.MaxKeys+result.MaxKeys/16+4 {
+				break
+			}
+		}
+		if key <= after {
 			continue
 		}
 		if len(result.Contents) == result.MaxKeys {
@@ -84,4 +93,17 @@ func (s *Server) maxKeys(query url.Values) int {
 		n = min(n, s.quirks.PageKeys)
 	}
 	return n
+}
+
+// meetsWalk reports whether a walk that goes on from a key passes another: in the folder where their ways part it is that
+// far or further, by the names in that folder.
+func meetsWalk(key, from string) bool {
+	for {
+		part, rest, folder := strings.Cut(key, "/")
+		fromPart, fromRest, fromFolder := strings.Cut(from, "/")
+		if part != fromPart || !folder || !fromFolder {
+			return part >= fromPart
+		}
+		key, from = rest, fromRest
+	}
 }

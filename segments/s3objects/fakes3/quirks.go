@@ -40,6 +40,9 @@ type Quirks struct {
 	FolderOrder bool
 	// IgnoreStartAfter: listings always begin at the front.
 	IgnoreStartAfter bool
+	// WalkLimit: a listing walks folders from the parts of its start on, and ends after a sixteenth and four keys more than
+	// were asked for, though some of those came before the start. MinIO was seen to do so.
+	WalkLimit bool
 	// PageKeys, unless 0, is how many keys a listing has at most, whatever was asked.
 	PageKeys int
 	// Skew, unless 0: requests dated further from the server's clock are answered by 403.
