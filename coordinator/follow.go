@@ -168,6 +168,9 @@ func (hs *hubs) poll(ctx context.Context, ref StreamRef) {
 			return
 		case <-t.C:
 		}
+		if ctx.Err() != nil {
+			return // both were ready: nobody follows any more
+		}
 		h, err := hs.c.loads.load(ctx, ref.Stream)
 		if err != nil {
 			continue

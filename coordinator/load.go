@@ -66,15 +66,15 @@ func (l *loader) run(id segments.StreamID, current *load) {
 		ctx, cancel := context.WithTimeout(context.Background(), l.c.o.StoreTimeout)
 		current.head, current.err = l.c.o.Heads.Load(ctx, id)
 		cancel()
-		close(current.done)
 
 		l.mu.Lock()
-		st := l.streams[id]
+		st, answered := l.streams[id], current
 		current, st.next = st.next, nil
 		if current == nil {
 			delete(l.streams, id)
 		}
 		l.mu.Unlock()
+		close(answered.done) // last, so that whoever asks again for what it got finds the loader as it stays
 	}
 }
 

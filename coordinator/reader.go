@@ -434,6 +434,14 @@ func (r *Reader) wait(ctx context.Context) (wake bool, err error) {
 	}
 	t := time.NewTimer(until.Sub(r.c.o.Now()))
 	defer t.Stop()
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	select {
+	case <-r.sub.signal:
+		return false, nil
+	default: // what is there goes before a heartbeat that is due as well
+	}
 	select {
 	case <-r.sub.signal:
 		return false, nil
