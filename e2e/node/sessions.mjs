@@ -68,7 +68,7 @@ async function collect(iterable) {
 }
 
 /** What comes back, if it does so in time: a session that hangs is a failure of this case, not of the whole run. */
-async function soon(what, promise, millis = 15_000) {
+async function soon(what, promise, millis = 30_000) {
   let timer;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what}: not in ${millis} ms`)), millis);
@@ -98,7 +98,7 @@ const from = (seqNum) => ({ start: { from: { seqNum } } });
 /** All bodies of a stream as read to its tail, and that their numbers are dense. */
 async function readAll(stream, start = 0) {
   const session = await stream.readSession({ ...from(start), stop: { waitSecs: 0 } });
-  const records = await soon("a read to the tail", collect(session), 30_000);
+  const records = await soon("a read to the tail", collect(session));
   records.forEach((record, index) => assert.equal(record.seqNum, start + index, "the numbers are dense"));
   return records.map((record) => record.body);
 }
@@ -343,8 +343,11 @@ async function resume(stream, { batches, match, retry }) {
 const cases = { appendSession, readSession, producer, follow, matchSeqNum, fencing, trim, missing, resume };
 
 async function main(opts) {
-  const retry = { appendRetryPolicy: opts.retry, maxAttempts: opts.case?.includes("resume") ? 60 : 3 };
-  const s2 = new S2({ ...S2Environment.parse(), retry, compression: opts.compression });
+  // Batches that wait behind others spend their time for an answer too, and the SDK then sends them all again, which the
+  // server must take for new ones: 5 s, its default, are little on a busy machine.
+  const patience = { requestTimeoutMillis: 30_000 };
+  const retry = { appendRetryPolicy: opts.retry, maxAttempts: opts.case?.includes("resume") ? 60 : 3, ...patience };
+  const s2 = new S2({ ...S2Environment.parse(), ...patience, retry, compression: opts.compression });
   const on = { forceTransport: opts.transport };
   await tolerateExisting(() => s2.basins.create({ basin: opts.basin }));
   let ok = true;
