@@ -210,6 +210,7 @@ func (s *sequencer) abandon(it *item, cause error) outcome {
 	case it.answered:
 		return <-it.done
 	case it.sent:
+		s.poison(it)
 		return outcome{err: &Indefinite{cause}}
 	}
 	s.remove(it)
@@ -228,12 +229,17 @@ func (s *sequencer) remove(it *item) {
 // too (s2-api 11). What it queued before may be in flight and is left alone.
 func (s *sequencer) fail(it *item, err error) {
 	s.answer(it, Ack{}, err)
-	if it.session == nil || it.session.poisoned {
+	s.poison(it)
+}
+
+// poison ends the session of an item that failed. What of it is in a commit that was sent shares that commit's fate.
+func (s *sequencer) poison(it *item) {
+	if it.session == nil {
 		return
 	}
 	it.session.poisoned = true
 	s.queue = slices.DeleteFunc(s.queue, func(q *item) bool {
-		if q.session == it.session && q.arrived > it.arrived {
+		if q.session == it.session && q.arrived > it.arrived && !q.sent {
 			s.answer(q, Ack{}, ErrPoisoned)
 			return true
 		}
