@@ -36,6 +36,9 @@ func run(m *testing.M) int {
 	if harness.Shared() {
 		others = folderTests
 	}
+	if asked := flag.Lookup("test.skip").Value.String(); asked != "" {
+		others += "|" + asked
+	}
 	if err := flag.Set("test.skip", others); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
