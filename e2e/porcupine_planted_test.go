@@ -244,3 +244,58 @@ func TestHistoriesArePublic(t *testing.T) {
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func hashList(text string) string { return "[" + decimal(xxh3.HashString(text)) + "]" }
+
+// What the last read settles is no more than it implies: mistakes about appends in doubt are still found.
+func TestSettlingHidesNoMistake(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		want porcupine.CheckResult
+		plan func(s *sequence)
+		last []string
+	}{
+		"applied": {porcupine.Ok, func(s *sequence) {
+			s.do(appendOf("a"), uncertain)
+			s.tail(0)
+			s.tail(1)
+		}, []string{"a"}},
+		"never applied": {porcupine.Ok, func(s *sequence) {
+			s.do(appendOf("a"), uncertain).do(appendOf("b"), ok(1))
+		}, []string{"b"}},
+		"seen and gone": {porcupine.Illegal, func(s *sequence) {
+			s.do(appendOf("a"), uncertain)
+			s.tail(1)
+		}, nil},
+		"seen elsewhere": {porcupine.Illegal, func(s *sequence) {
+			s.do(appendOf("a"), uncertain)
+			s.read("a")
+			s.do(appendOf("b"), ok(2))
+		}, []string{"b", "a"}},
+		"twice": {porcupine.Illegal, func(s *sequence) { s.do(appendOf("a"), uncertain) }, []string{"a", "a"}},
+		"half":  {porcupine.Illegal, func(s *sequence) { s.do(appendOf("a", "b"), uncertain) }, []string{"a"}},
+		"against its condition": {porcupine.Illegal, func(s *sequence) {
+			s.do(appendOf("a"), ok(1)).do(appendOf("b").matching(0), uncertain)
+		}, []string{"a", "b"}},
+		"before it began": {porcupine.Illegal, func(s *sequence) {
+			s.tail(1)
+			s.do(appendOf("a"), uncertain)
+		}, []string{"a"}},
+		"a record of nobody": {porcupine.Illegal, func(s *sequence) { s.do(appendOf("a"), uncertain) }, []string{"x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &sequence{}
+			c.plan(s)
+			s.read(c.last...)
+			var content []uint64
+			for _, text := range c.last {
+				content = append(content, xxh3.HashString(text))
+			}
+			if got := check(settle(s.events, content), time.Minute); got != c.want {
+				t.Errorf("the checker says %s, want %s", got, c.want)
+			}
+			if got := check(s.events, time.Minute); got != c.want {
+				t.Errorf("without settling the checker says %s, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -135,14 +135,14 @@ func encodeInput(in wire.AppendInput) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ack reads an acknowledgement. A terminal frame is an error that terminalFrame marks; io.EOF is the clean end.
+// ack reads an acknowledgement. A terminal frame is an error that told marks; io.EOF is the clean end.
 func (s *session) ack() (wire.AppendAck, error) {
 	f, err := s.frames.Next()
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
 	if f.Terminal {
-		return wire.AppendAck{}, terminalFrame{f.Err()}
+		return wire.AppendAck{}, told{f.Err()}
 	}
 	return wire.DecodeAckProto(f.Payload)
 }
@@ -154,15 +154,15 @@ func (s *session) batch() (wire.ReadBatch, error) {
 		return wire.ReadBatch{}, err
 	}
 	if f.Terminal {
-		return wire.ReadBatch{}, terminalFrame{f.Err()}
+		return wire.ReadBatch{}, told{f.Err()}
 	}
 	return wire.DecodeReadBatchProto(f.Payload)
 }
 
-// terminalFrame marks an error that the server told.
-type terminalFrame struct{ error }
+// told marks an error that the server told.
+type told struct{ error }
 
-func (e terminalFrame) Unwrap() error { return e.error }
+func (e told) Unwrap() error { return e.error }
 
 // definiteError reports whether a failure says that nothing was applied: what the server told as that, or what failed
 // before anything was sent.
@@ -170,11 +170,11 @@ func definiteError(err error) bool {
 	var unsent notOpened
 	var mismatch *wire.SeqNumMismatch
 	var fenced *wire.FencingTokenMismatch
-	var told *wire.Error
+	var answer *wire.Error
 	switch {
 	case errors.As(err, &unsent), errors.As(err, &mismatch), errors.As(err, &fenced):
 		return true
 	}
-	var terminal terminalFrame
-	return errors.As(err, &terminal) && errors.As(err, &told) && told.Applied == wire.AppliedNo
+	var said told
+	return errors.As(err, &said) && errors.As(err, &answer) && answer.Applied == wire.AppliedNo
 }
