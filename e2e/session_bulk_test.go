@@ -56,7 +56,7 @@ func TestBulkThroughSessionsInBoundedMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The cache is memory that is meant to be used, and garbage is a share of it; both are set low here to see the rest.
-			server := startWith(t, harness.Options{Data: dataFolder(t), Args: []string{"--cache-bytes=16MiB"}, Env: []string{"GOGC=50"}})
+			server := startWith(t, harness.Options{Data: dataFolder(t), Args: []string{"--cache-bytes=8MiB"}, Env: []string{"GOGC=50"}})
 			c := newClient(server.URL, "bulk-basin")
 			c.create(t, "bulk")
 			c.mustAppend(t, "bulk", appendInput{Records: bodies("warm")})
