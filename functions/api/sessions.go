@@ -94,9 +94,8 @@ type stallTimer struct {
 	after time.Duration
 	timer *time.Timer
 
-	mu   sync.Mutex
-	x    *exchange // nil once the request is over, and its connection somebody else's
-	once bool
+	mu sync.Mutex
+	x  *exchange // nil once the request is over, and its connection somebody else's
 }
 
 func newStallTimer(after time.Duration, x *exchange) *stallTimer {
