@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -69,7 +68,7 @@ func longBody(i uint64) string {
 func newLongRig(t *testing.T, room coordinator.Room) *longRig {
 	t.Helper()
 	l := &longRig{counts: &countingObjects{Objects: memobjects.New()}, room: room}
-	store, err := pebblestore.Open("db", pebblestore.Options{FS: vfs.NewMem(), Log: zerolog.Nop()})
+	store, err := pebblestore.Open("db", pebblestore.Options{FS: pebblestore.MemFS(), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,3 +136,6 @@ func slotOf(key []byte) (uint64, error) {
 	}
 	return binary.BigEndian.Uint64(key[prefix:]), nil
 }
+
+// MemFS is a file system in memory, for Options.FS in tests that need this store's ways without its disk.
+func MemFS() vfs.FS { return vfs.NewMem() }
