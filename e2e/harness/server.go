@@ -20,6 +20,8 @@ type Options struct {
 	Data string
 	// Args follow the others, Env goes over the environment of this process without its TAILRACE_ variables.
 	Args, Env []string
+	// NotReady starts a server whose stores may be out of reach: Start waits for its first lines alone.
+	NotReady bool
 	// Wrapper is a command in front of the server's own, such as a tracer with its flags.
 	Wrapper []string
 }
@@ -61,7 +63,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := s.awaitReady(ctx); err != nil {
+	err = s.awaitFirstLines(ctx)
+	if err == nil && !o.NotReady {
+		err = s.awaitReady(ctx)
+	}
+	if err != nil {
 		s.Kill()
 		return nil, fmt.Errorf("start server: %w\n%s%s", err, s.Stdout(), s.Logs())
 	}
@@ -82,18 +88,22 @@ func foreignEnvironment() []string {
 // firstLine is what the first line of output says before the URL.
 const firstLine = "tailrace listens on "
 
-// awaitReady waits for all of the first lines, and then for the stores.
-func (s *Server) awaitReady(ctx context.Context) error {
+// awaitFirstLines waits for all of the first lines.
+func (s *Server) awaitFirstLines(ctx context.Context) error {
 	for {
 		text := s.Stdout()
 		if line, _, whole := strings.Cut(text, "\n"); whole && strings.Contains(text, "\ntry:") && strings.HasSuffix(text, "\n") {
 			s.URL = strings.TrimPrefix(line, firstLine)
-			break
+			return nil
 		}
 		if err := s.pause(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitReady waits for the stores.
+func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/ready", nil)
 		if err != nil {
