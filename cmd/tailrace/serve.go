@@ -107,6 +107,8 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 		Heads: held.heads, Objects: held.objects, Room: held.room,
 		// A folder is locked, and memory cannot be shared.
 		Exclusive:     !held.shared,
+		DoubtTimeout:  doubtTimeout,
+		AppendTimeout: appendTimeout,
 		Now:           held.now,
 		Log:           logger,
 		TrimDelay:     trimDelay(cfg),
@@ -144,6 +146,13 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 	s.server.ConnState = s.watchConnection
 	return s, nil
 }
+
+// With these, after the two seconds that a commit waits for its own answer, an append has an answer within ten seconds when
+// a store has gone silent, also one that waited for another's outcome (BL-130).
+const (
+	doubtTimeout  = 6 * time.Second
+	appendTimeout = 7 * time.Second
+)
 
 // trimDelay is the delay as the coordinator takes it, for which zero is its default and a negative one none.
 func trimDelay(cfg config.Config) time.Duration {
