@@ -55,8 +55,8 @@ func TestBulkThroughSessionsInBoundedMemory(t *testing.T) {
 		"http1": openSession, "http2": openSessionHTTP2,
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The cache is memory that is meant to be used, and garbage is a share of it; both are set low here to see the rest.
-			server := startWith(t, harness.Options{Data: dataFolder(t), Args: []string{"--cache-bytes=8MiB"}, Env: []string{"GOGC=50"}})
+			// With the defaults, the cache included.
+			server := startWith(t, harness.Options{Data: dataFolder(t)})
 			c := newClient(server.URL, "bulk-basin")
 			c.create(t, "bulk")
 			c.mustAppend(t, "bulk", appendInput{Records: bodies("warm")})

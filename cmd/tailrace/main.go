@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,14 @@ const (
 	exitUsage  = 2
 )
 
+// gcPercent makes the collector run twice as often as Go's default: most of the memory in use is records on their way,
+// which are garbage soon, and the time it takes does not show beside a sync. GOGC overrides it.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	p := &process{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit}

@@ -62,8 +62,9 @@ type Config struct {
 	// it, one stream a quarter. Beyond it appends wait for up to a second and are then refused, definitely. At least 8MiB.
 	InflightBytes Size `setting:"inflight-bytes" default:"128MiB"`
 
-	// The size of the cache of stored data that reads share. At least 1MiB.
-	CacheBytes Size `setting:"cache-bytes" default:"64MiB"`
+	// The size of the cache of stored data that reads share. A data folder needs little, since the system caches its
+	// files; with a bucket, more saves requests. At least 1MiB.
+	CacheBytes Size `setting:"cache-bytes" default:"16MiB"`
 
 	// How often every stream is looked at for what is due: records that expired or were trimmed, streams to be deleted
 	// when empty, objects that nothing refers to any more. A round also rests nine times as long as it took. From 1s to
