@@ -54,7 +54,7 @@ func TestLoadWithNothingGivesDefaults(t *testing.T) {
 	t.Parallel()
 	want := Config{
 		Listen: "127.0.0.1:8080", Data: "./tailrace-data", TrimDelay: 10 * time.Second,
-		InflightBytes: 128 << 20, CacheBytes: 64 << 20, UpkeepInterval: time.Minute, CollectGrace: time.Minute,
+		InflightBytes: 128 << 20, CacheBytes: 16 << 20, UpkeepInterval: time.Minute, CollectGrace: time.Minute,
 		ShutdownTimeout: 20 * time.Second,
 		S3Addressing:    AddressAuto,
 		LogLevel:        LogInfo, LogFormat: LogAuto,
