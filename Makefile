@@ -14,7 +14,7 @@ test: ## everything: lint, generated files, race-checked tests, end-to-end suite
 	tools/test
 
 e2e: ## only the end-to-end suites, against a fresh build
-	tools/test build e2e
+	tools/test build e2e e2e-shared
 
 sdk-suites: ## the public S2 SDKs' own suites, from their checkouts in PEERS=DIR (SUITES="go ts python verification")
 	tools/sdk-suites "$(PEERS)" $(SUITES)

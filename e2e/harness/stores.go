@@ -22,7 +22,7 @@ const (
 )
 
 // The object stores by their variables; the first that is set is used.
-var s3Variables = []string{"TAILRACE_S3_MINIO", "TAILRACE_S3_VERSITYGW"}
+var s3Variables = []string{"TAILRACE_S3_VERSITYGW", "TAILRACE_S3_MINIO"}
 
 // Shared reports whether servers are started on a bucket and a table. Then what Options call a data folder is a name by
 // which servers share stores.
