@@ -151,7 +151,7 @@ func rowOf(rows []segments.Row, id segments.EntryID) *Position {
 // clearCancelled keeps the list of cancelled ids short. It raises the horizon over them, so it costs the batches in
 // flight with older labels another attempt, and is done rarely. If it fails, the next doubt does it.
 func (c *Coordinator) clearCancelled(ctx context.Context, h Head) Head {
-	if len(h.Cancelled) < maxCancelled {
+	if len(h.Cancelled) < c.o.Hooks.MaxCancelled(maxCancelled) {
 		return h
 	}
 	clear := &ClearChange{Seen: h.Cancelled, Horizon: h.Horizon}

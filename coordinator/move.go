@@ -202,7 +202,7 @@ func (b *objects) grow(ctx context.Context, old []Root, rows []segments.Row) ([]
 			all = slices.Concat(p.Rows, rows)
 		}
 		rows = nil
-		for most := b.c.o.Hooks.Rows(segments.MaxPageRows); len(all) > most; {
+		for most := b.c.o.Hooks.MaxRows(segments.MaxPageRows); len(all) > most; {
 			full, err := b.page(level, all[:most])
 			if err != nil {
 				return nil, err

@@ -281,7 +281,7 @@ func (c *client) maintain() bool {
 	ctx, cancel := c.patience()
 	defer cancel()
 	if c.rng.IntN(100) < c.w.cfg.CollectPercent {
-		grace := []time.Duration{-coordinator.MaxClockError * 10_000, -time.Hour, 0, time.Second, time.Minute}[c.rng.IntN(5)]
+		grace := []time.Duration{-10_000 * coordinator.MaxClockError, -10_000 * coordinator.MaxClockError, -time.Hour, 0, time.Minute}[c.rng.IntN(5)]
 		_, err := c.p.Collect(ctx, c.w.basin, coordinator.CollectOptions{Grace: grace, Streams: c.w.eachStream})
 		_ = err // it comes again
 		return true

@@ -37,11 +37,14 @@ var (
 // outcome chooses what becomes of a call and does it.
 func (w *world) outcome(c *call) {
 	f := Pass
-	if !w.calm && w.rng.IntN(1000) < w.cfg.FaultPerMille {
+	if !w.calm && w.rng.IntN(1000) < w.faultPerMille(c) {
 		f = w.chooseFault(c)
 	}
+	if f == Pause || f == ClockJump || f == Crash {
+		w.befall(c.p, f) // and the call after it, if there is an after
+		return
+	}
 	w.stats.count(c.op, f)
-	now := time.Now()
 	switch f {
 	case Refused:
 		err := fmt.Errorf("%w: %w", errInjected, coordinator.ErrNotApplied)
@@ -59,19 +62,19 @@ func (w *world) outcome(c *call) {
 		w.note(c, "REPLY LOST of "+answer)
 		w.unanswered(c)
 	case Late:
-		at := now.Add(w.span())
-		w.note(c, "LATE, at "+at.Sub(w.start).Round(time.Microsecond).String())
+		at := w.later()
+		w.note(c, "LATE, at "+at.in(w))
 		w.late = append(w.late, late{at, fmt.Sprintf("%s %s %s %s", c.p.name, c.on, c.op, c.what), c.exec})
 		w.unanswered(c)
 	case Delayed:
-		c.ready = now.Add(w.span())
-		w.note(c, "DELAYED until "+c.ready.Sub(w.start).Round(time.Microsecond).String())
+		c.ready = w.later()
+		w.note(c, "DELAYED until "+c.ready.in(w))
 	case SlowReply:
 		set, answer := c.exec()
 		set()
 		c.exec, c.answer = nil, answer
-		c.ready = now.Add(w.span())
-		w.note(c, "-> "+answer+" SLOW REPLY at "+c.ready.Sub(w.start).Round(time.Microsecond).String())
+		c.ready = w.later()
+		w.note(c, "-> "+answer+" SLOW REPLY at "+c.ready.in(w))
 	default:
 		set, answer := c.exec()
 		set()
@@ -81,9 +84,15 @@ func (w *world) outcome(c *call) {
 }
 
 func (w *world) chooseFault(c *call) Fault {
-	kinds := []Fault{Refused, Lost, LostReply, Late, Late, Delayed, SlowReply, SlowReply}
+	kinds := []Fault{Refused, Lost, LostReply, Late, Late, Delayed, SlowReply, SlowReply, Pause, ClockJump, Crash}
 	if !c.writes {
-		kinds = []Fault{Refused, Delayed, SlowReply, SlowReply}
+		kinds = []Fault{Refused, Refused, Delayed, Delayed, SlowReply, SlowReply, SlowReply, Pause, ClockJump, Crash}
+	}
+	if c.op == "Commit" && w.cfg.DoubtPerMille > 0 {
+		kinds = []Fault{LostReply, LostReply, LostReply, Late, Lost, SlowReply, Delayed, Refused, Pause}
+	}
+	if c.op == "Cancel" && w.cfg.DoubtPerMille > 0 {
+		kinds = []Fault{SlowReply, SlowReply, SlowReply, LostReply, Lost, Late, Delayed, Refused, Pause, ClockJump, Crash}
 	}
 	f := kinds[w.rng.IntN(len(kinds))]
 	w.faults++
@@ -93,20 +102,61 @@ func (w *world) chooseFault(c *call) Fault {
 	return f
 }
 
-// unanswered fails a call whose caller gets no answer: at once, as from a broken connection, or at its deadline.
+// faultPerMille is higher for calls that are rarely made, so that each of them meets each fault often enough.
+func (w *world) faultPerMille(c *call) int {
+	switch c.op {
+	case "Commit", "Cancel":
+		return max(w.cfg.FaultPerMille, w.cfg.DoubtPerMille)
+	case "Load", "Get page", "Get segment", "Put page", "Put segment", "List":
+		return w.cfg.FaultPerMille
+	case "Bump", "Clear", "Create", "Retire":
+		return min(10*w.cfg.FaultPerMille, 700)
+	}
+	return 3 * w.cfg.FaultPerMille
+}
+
+// unanswered fails a call whose caller gets no answer: at once, as from a broken connection, or later, or at its
+// deadline.
 func (w *world) unanswered(c *call) {
 	c.fail(fmt.Errorf("%w: %w", errInjected, coordinator.ErrUnknown))
-	if w.rng.IntN(2) == 0 || c.deadline.IsZero() {
+	k := w.rng.IntN(3)
+	if k == 0 || c.deadline.IsZero() {
 		w.finish(c)
 		return
 	}
-	c.exec, c.answer = nil, "none: timed out"
-	c.ready = c.deadline
+	c.exec, c.answer = nil, "none"
+	if c.ready = w.later(); k == 1 {
+		c.ready = when{at: c.deadline}
+	}
 }
 
-// span is how long a fault lasts: anything from a millisecond to half an hour, each magnitude as likely.
+// when is a moment to come: a time, or a number of steps, which is how to have much happen in between.
+type when struct {
+	at   time.Time
+	step int
+}
+
+func (u when) in(w *world) string {
+	if u.step > 0 {
+		return fmt.Sprint("step ", u.step)
+	}
+	return u.at.Sub(w.start).Round(time.Microsecond).String()
+}
+
+// holds reports whether the moment has not come.
+func (u when) holds(now time.Time, step int) bool { return u.at.After(now) || u.step > step }
+
+// later is a moment at which a fault ends.
+func (w *world) later() when {
+	if w.rng.IntN(2) == 0 {
+		return when{step: w.step + 2 + w.rng.IntN(100)}
+	}
+	return when{at: time.Now().Add(w.span())}
+}
+
+// span is how long a fault lasts: anything from microseconds to days, short ones as often as long ones.
 func (w *world) span() time.Duration {
-	top := []time.Duration{5 * time.Millisecond, 5 * time.Millisecond, 50 * time.Millisecond, time.Second, 10 * time.Second, 30 * time.Minute}
+	top := []time.Duration{5 * time.Millisecond, 5 * time.Millisecond, 50 * time.Millisecond, time.Second, 10 * time.Second, 30 * time.Minute, 10 * 24 * time.Hour}
 	return time.Duration(1 + w.rng.Int64N(int64(top[w.rng.IntN(len(top))])))
 }
 
@@ -121,26 +171,33 @@ func (w *world) worldEvent() bool {
 	}
 	w.faults++
 	kind := w.rng.IntN(10)
-	d, jump := w.span(), w.jump()
+	f := []Fault{Pause, Pause, Pause, Pause, ClockJump, ClockJump, ClockJump, Crash, Crash, Crash}[kind]
 	if w.cfg.Suppress[w.faults] {
 		return false
 	}
-	switch {
-	case kind < 4:
-		w.countFor(p, Pause)
-		p.paused = time.Now().Add(d)
-		w.logf("%-4s PAUSED until %s", p.name, p.paused.Sub(w.start).Round(time.Microsecond))
-	case kind < 7:
-		w.countFor(p, ClockJump)
+	w.befall(p, f)
+	w.step++
+	return true
+}
+
+// befall has something happen to a process.
+func (w *world) befall(p *process, f Fault) {
+	w.countFor(p, f)
+	switch f {
+	case Pause:
+		until := w.later()
+		w.mu.Lock()
+		p.paused = until
+		w.mu.Unlock()
+		w.logf("%-4s PAUSED until %s", p.name, until.in(w))
+	case ClockJump:
+		jump := w.jump()
 		p.offset.Store(int64(jump))
 		w.logf("%-4s CLOCK off by %s", p.name, jump)
-	default:
-		w.countFor(p, Crash)
+	case Crash:
 		w.logf("%-4s CRASHED", p.name)
 		w.crash(p)
 	}
-	w.step++
-	return true
 }
 
 // jump is how far a clock is off: from nothing to years, either way.

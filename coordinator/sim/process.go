@@ -31,7 +31,7 @@ type process struct {
 	// Under world.mu:
 	gone    bool
 	closed  bool
-	paused  time.Time // no call of it goes before
+	paused  when // no call of it goes before
 	likes   map[string]int
 	clients int
 	starts  int
@@ -53,7 +53,7 @@ func (w *world) newProcess(kind string) *process {
 		TrimDelay: w.cfg.TrimDelay, CacheBytes: w.cfg.CacheBytes, MoveWorkers: 1,
 		PollInterval: time.Second,
 		Hooks: &hooks.Hooks{
-			Go: p.start, Random: p.random, PageRows: w.cfg.PageRows, Broken: w.cfg.Broken,
+			Go: p.start, Random: p.random, PageRows: w.cfg.PageRows, Cancelled: w.cfg.Cancelled, Broken: w.cfg.Broken,
 		},
 	}
 	c, err := coordinator.New(o)
@@ -144,7 +144,7 @@ func (w *world) crash(p *process) {
 			w.note(c, "carried out at the crash: "+answer)
 		case 1:
 			if c.writes {
-				w.late = append(w.late, late{time.Now().Add(w.span()), fmt.Sprintf("%s %s %s %s", p.name, c.on, c.op, c.what), c.exec})
+				w.late = append(w.late, late{w.later(), fmt.Sprintf("%s %s %s %s", p.name, c.on, c.op, c.what), c.exec})
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,16 +24,22 @@ type Config struct {
 	Streams  int // names
 	Writers  int // clients that append, per node
 
+	Sessions int // clients that append in sessions, per node
+	Keepers  int // clients that maintain and collect, per node
+
 	FaultPerMille  int // of store calls
+	DoubtPerMille  int // of commits, and of what follows when one is in doubt; if it is more
 	EventPerMille  int // of steps: pauses, crashes, clock jumps, functions that start
 	StartPercent   int // how readily new operations start while others are under way
+	Burst          int // how many calls of one activity may go one after another, before those of others
 	LargePercent   int // of batches
 	CollectPercent int // of maintenance
 	DeletePercent  int // of verbs
 	Retention      bool
 
 	Room       coordinator.Room
-	PageRows   int
+	PageRows   int // at which a page is full
+	Cancelled  int // ids at which a head is cleared of them
 	TrimDelay  time.Duration
 	CacheBytes int64
 
@@ -73,10 +80,20 @@ func ForSeed(seed uint64) Config {
 		Seed: seed, MaxSteps: 30_000,
 		Ops: 15 + r.IntN(60), Nodes: 1 + r.IntN(3), Streams: pick(1, 1, 1, 2, 3), Writers: 1 + r.IntN(4),
 		FaultPerMille: pick(0, 20, 60, 120, 250), EventPerMille: pick(0, 5, 15, 30),
-		StartPercent: pick(3, 10, 30), LargePercent: pick(10, 40, 80),
+		StartPercent: pick(3, 10, 30), Burst: pick(0, 10, 50), LargePercent: pick(10, 40, 80),
 		CollectPercent: pick(20, 60, 90), DeletePercent: pick(0, 10, 25), Retention: r.IntN(6) == 0,
-		PageRows: pick(4, 6, 8), TrimDelay: []time.Duration{-1, time.Second, 10 * time.Second}[r.IntN(3)],
+		PageRows: pick(4, 6, 8), Cancelled: pick(1, 1, 3, 32), TrimDelay: []time.Duration{-1, time.Second, 10 * time.Second}[r.IntN(3)],
 		CacheBytes: []int64{-1, 1 << 20, 1 << 20}[r.IntN(3)],
+	}
+	c.Sessions, c.Keepers = 1, 1
+	if r.IntN(3) == 0 { // many commits in doubt
+		c.DoubtPerMille = 150 + r.IntN(350)
+	}
+	if r.IntN(3) == 0 { // much is collected while much is under way
+		c.Keepers, c.CollectPercent, c.LargePercent = 3, 90, 80
+	}
+	if r.IntN(3) == 0 {
+		c.Sessions = 3
 	}
 	c.Room = coordinator.Room{MoveEntries: 2 + r.IntN(4), InlineBatch: 64, MoveInline: 300, MaxInline: 600, MaxSplice: pick(0, 0, 3)}
 	c.Room.MaxEntries = c.Room.MoveEntries * (2 + r.IntN(3))
@@ -116,7 +133,7 @@ func (w *world) everything() {
 	w.calm = true
 	w.mu.Lock()
 	for _, p := range w.procs {
-		p.paused = time.Time{}
+		p.paused = when{}
 	}
 	w.mu.Unlock()
 	w.run(func() bool { return w.done() && len(w.late) == 0 })
@@ -159,11 +176,15 @@ func (w *world) node() {
 	for range w.cfg.Writers {
 		w.startClient(p, "append", (*client).append)
 	}
-	w.startClient(p, "session", (*client).session)
+	for range w.cfg.Sessions {
+		w.startClient(p, "session", (*client).session)
+	}
+	for range w.cfg.Keepers {
+		w.startClient(p, "maintain", (*client).maintain)
+	}
 	w.startClient(p, "read", (*client).read)
 	w.startClient(p, "check-tail", (*client).checkTail)
 	w.startClient(p, "verb", (*client).verb)
-	w.startClient(p, "maintain", (*client).maintain)
 	synctest.Wait()
 	w.logf("%-4s STARTS", p.name)
 }
@@ -334,11 +355,12 @@ func (c *client) readAll(ctx context.Context, k *reading, ref coordinator.Stream
 	return nil
 }
 
-// Text is the failure and the last lines of the trace, those of the stream it is about.
+// Text tells the failure, and the last lines of the trace. Starts of goroutines are left out.
 func (r *Result) Text(lines int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %d operations, %d faults, %d steps: %v\n", r.Config.Seed, r.Ops, r.Faults, r.Steps, r.Failure)
-	for _, l := range r.Trace[max(0, len(r.Trace)-lines):] {
+	fmt.Fprintf(&b, "seed %d, %d operations, %d faults, %d steps: %v\n", r.Config.Seed, r.Ops, r.Faults-len(r.Config.Suppress), r.Steps, r.Failure)
+	trace := slices.DeleteFunc(slices.Clone(r.Trace), func(l string) bool { return strings.Contains(l, "           go     ") })
+	for _, l := range trace[max(0, len(trace)-lines):] {
 		b.WriteString(l + "\n")
 	}
 	return b.String()

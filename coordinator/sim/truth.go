@@ -117,8 +117,11 @@ func (t *truth) commit(id segments.StreamID, c *coordinator.Commit) (coordinator
 func (t *truth) splice(id segments.StreamID, p *coordinator.Splice) (coordinator.Head, error) {
 	return t.update(id, func(s *stream) (coordinator.Head, error) {
 		h := s.head
-		if t.w.cfg.Broken == NoHorizonInSplice {
+		switch {
+		case t.w.cfg.Broken == NoHorizonInSplice:
 			h.Horizon = 0
+		case t.w.cfg.Broken == HorizonLowered && p.Retire != nil:
+			h.Horizon = min(h.Horizon, p.Retire.Horizon)
 		}
 		next, err := coordinator.ApplySplice(h, p)
 		if t.w.cfg.Broken == NoHorizonInSplice {
@@ -141,6 +144,9 @@ func (t *truth) change(id segments.StreamID, c *coordinator.Change) (coordinator
 			case c.Config != nil:
 				sent.Config = &coordinator.ConfigChange{Config: c.Config.Config, IfV: h.ConfigV}
 			}
+		}
+		if t.w.cfg.Broken == HorizonLowered && c.Clear != nil {
+			h.Horizon = min(h.Horizon, c.Clear.Horizon)
 		}
 		next, err := coordinator.ApplyChange(h, &sent)
 		if t.w.cfg.Broken == HorizonLowered && c.RaiseHorizon != 0 {

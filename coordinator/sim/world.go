@@ -3,8 +3,10 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -33,13 +35,15 @@ type world struct {
 	failure *Failure
 
 	// Of the scheduler's goroutine alone:
-	step    int
-	faults  int // injected so far
-	made    int // streams; under mu
-	late    []late
-	calm    bool // no more faults
-	trace   []string
-	closing sync.WaitGroup
+	step      int
+	faults    int // injected so far
+	made      int // streams; under mu
+	late      []late
+	calm      bool // no more faults
+	trace     []string
+	burst     int // how many more calls of the favourite
+	favourite string
+	closing   sync.WaitGroup
 }
 
 // slot is a stream's name: the stream under it changes when it is deleted and made again.
@@ -64,13 +68,13 @@ type call struct {
 	exec   func() (set func(), answer string)
 	answer string      // once exec is nil
 	fail   func(error) // gives the caller an error instead
-	ready  time.Time   // not before
+	ready  when        // not before
 	done   chan struct{}
 }
 
 // late is an effect on its way that nobody waits for any more.
 type late struct {
-	at   time.Time
+	at   when
 	what string
 	exec func() (set func(), answer string)
 }
@@ -149,13 +153,33 @@ func (w *world) tick() bool {
 	case len(starts) > 0 && (len(calls) == 0 || w.rng.IntN(100) < w.cfg.StartPercent):
 		w.release(starts[w.rng.IntN(len(starts))])
 	case len(calls) > 0:
-		w.release(calls[w.rng.IntN(len(calls))])
+		w.release(w.choose(calls))
 	default:
 		w.sleep(w.untilNext(now))
 		return false
 	}
 	return true
 }
+
+// choose picks a call: any, or in bursts one after another of the same activity of a process, as if it were much faster
+// than the others.
+func (w *world) choose(calls []*call) *call {
+	if w.cfg.Burst > 0 && w.burst > 0 {
+		same := slices.DeleteFunc(slices.Clone(calls), func(c *call) bool { return c.activity() != w.favourite })
+		if len(same) > 0 {
+			w.burst--
+			return same[w.rng.IntN(len(same))]
+		}
+	}
+	c := calls[w.rng.IntN(len(calls))]
+	if w.cfg.Burst > 0 {
+		w.favourite, w.burst = c.activity(), w.rng.IntN(w.cfg.Burst)
+	}
+	return c
+}
+
+// activity names what a call is part of: a process, and the outermost of the coordinator's functions.
+func (c *call) activity() string { return c.p.name + c.by[strings.LastIndexByte(c.by, '<')+1:] }
 
 // ready lists the calls that may go now, in an order that no chance decided: those to stores, and starts of client
 // operations.
@@ -164,7 +188,7 @@ func (w *world) ready(now time.Time) (calls, starts []*call) {
 	defer w.mu.Unlock()
 	for _, c := range w.pending {
 		switch {
-		case c.ready.After(now) || c.p.paused.After(now):
+		case c.ready.holds(now, w.step) || c.p.paused.holds(now, w.step):
 		case c.op == "client":
 			starts = append(starts, c)
 		default:
@@ -179,7 +203,7 @@ func (w *world) ready(now time.Time) (calls, starts []*call) {
 
 func (w *world) due(now time.Time) (due []int) {
 	for i := range w.late {
-		if !w.late[i].at.After(now) {
+		if !w.late[i].at.holds(now, w.step) {
 			due = append(due, i)
 		}
 	}
@@ -188,23 +212,40 @@ func (w *world) due(now time.Time) (due []int) {
 
 // untilNext is how long it takes until something is ready that is known of; timers of the coordinators may be first.
 func (w *world) untilNext(now time.Time) time.Duration {
-	next := 10 * time.Second
+	next, step := 10*time.Second, math.MaxInt
+	if w.rng.IntN(10) == 0 {
+		next = 30 * 24 * time.Hour
+	}
+	look := func(u when) {
+		if u.at.After(now) {
+			next = min(next, u.at.Sub(now))
+		} else {
+			step = min(step, u.step)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.pending {
-		at := c.ready
-		if c.p.paused.After(at) {
-			at = c.p.paused
-		}
-		next = min(next, at.Sub(now))
+		look(when{latest(c.ready.at, c.p.paused.at), max(c.ready.step, c.p.paused.step)})
 	}
 	for i := range w.late {
-		next = min(next, w.late[i].at.Sub(now))
+		look(w.late[i].at)
 	}
-	if w.clients > 0 && len(w.pending) == 0 {
-		next = min(next, 200*time.Millisecond) // backoffs and polls
+	switch {
+	case step < math.MaxInt:
+		w.step = max(step, w.step) // nothing happens in the steps between
+		return 0
+	case w.clients > 0 && len(w.pending) == 0:
+		return min(next, 200*time.Millisecond) // backoffs and polls
 	}
-	return max(next, 0)
+	return next
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // release carries out one parked call, with the outcome that the generator chooses.

@@ -18,6 +18,8 @@ type Hooks struct {
 	Random func(b []byte)
 	// PageRows is the number of rows at which a page is full, if it is not zero: so that a tree grows early.
 	PageRows int
+	// Cancelled is the number of cancelled ids at which a head is cleared of them, if it is not zero.
+	Cancelled int
 	// Broken is the rule to break.
 	Broken Rule
 }
@@ -66,10 +68,18 @@ func (h *Hooks) Duration(d time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(b[:])>>1) % d
 }
 
-// Rows is the number of rows of a full page, where it is most otherwise.
-func (h *Hooks) Rows(most int) int {
+// MaxRows is the number of rows of a full page, where it is most otherwise.
+func (h *Hooks) MaxRows(most int) int {
 	if h == nil || h.PageRows == 0 {
 		return most
 	}
 	return h.PageRows
+}
+
+// MaxCancelled is the number of cancelled ids in a full list, where it is most otherwise.
+func (h *Hooks) MaxCancelled(most int) int {
+	if h == nil || h.Cancelled == 0 {
+		return most
+	}
+	return h.Cancelled
 }
