@@ -58,8 +58,9 @@ func parseRead(r *http.Request) (q readRequest, err error) {
 		return q, err
 	}
 	var after *wire.EventID
-	if text := r.Header.Get(wire.HeaderLastEventID); q.mode == wire.ReadSSE && text != "" {
-		id, err := wire.ParseEventID(text)
+	// A header that is there and empty is malformed, not absent: an event without an id must not restart a reader.
+	if given := r.Header.Values(wire.HeaderLastEventID); q.mode == wire.ReadSSE && len(given) > 0 {
+		id, err := wire.ParseEventID(given[0])
 		if err != nil {
 			return q, err
 		}

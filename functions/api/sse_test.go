@@ -413,6 +413,7 @@ func TestBL059_ErrorsBeforeTheStreamAreOrdinary(t *testing.T) {
 		{"seq_num=x", "", "", 400, "bad_query"},
 		{"timestamp=2&until=1", "", "", 422, "invalid"},
 		{"", "Last-Event-ID", "1,2", 400, "bad_header"},
+		{"", "Last-Event-ID", " ", 400, "bad_header"}, // arrives as a header without a value
 		{"", "S2-Format", "hex", 400, "bad_header"},
 		{"", "S2-Basin", "no", 400, "bad_header"},
 	} {
