@@ -125,6 +125,9 @@ func (c *Coordinator) seqAtTime(ctx context.Context, h *view, t uint64) (uint64,
 	if err != nil || !ok {
 		return h.Tail, err
 	}
+	if row.TimeBefore >= t {
+		return row.Start, nil // the oldest row, raised to the time of what was retired before it
+	}
 	return c.firstRecord(ctx, h, &row, func(r *segments.StoredRecord) bool { return r.Timestamp >= t })
 }
 
