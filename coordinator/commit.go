@@ -107,8 +107,16 @@ func (s *sequencer) refused(p plan, r *Refusal, begun uint64) {
 	s.attempts = 0
 	unsend(p.items)
 	s.learn(r.Head, begun)
-	if r.Reason == RefusedRoom {
-		s.oweMove(r.Head)
+	if r.Reason != RefusedRoom {
+		return
+	}
+	if s.oweMove(r.Head); len(r.Head.Log) < p.commit.MaxEntries {
+		// It is the inline bytes, which were only estimated: nothing else says that they will ever fit.
+		for _, it := range p.items {
+			if it.inline {
+				s.placeInSegment(it)
+			}
+		}
 	}
 }
 

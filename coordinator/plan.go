@@ -128,15 +128,15 @@ type entryBuilder struct {
 	ref  StreamRef
 
 	spans  [][]*item
-	inline uint64 // metered bytes
+	inline uint64 // weight
 }
 
 func (b *entryBuilder) fits(it *item) bool {
 	if it.inline {
-		if b.inline+it.size > maxCommitInline && len(b.spans) > 0 {
+		if b.inline+it.weight > maxCommitInline && len(b.spans) > 0 {
 			return false
 		}
-		if b.head.InlineBytes+b.inline+it.size > b.c.o.Room.MaxInline {
+		if b.head.InlineBytes+b.inline+it.weight > b.c.o.Room.MaxInline {
 			return false
 		}
 	}
@@ -158,7 +158,7 @@ func (b *entryBuilder) joins(it *item) bool {
 
 func (b *entryBuilder) add(it *item) {
 	if it.inline {
-		b.inline += it.size
+		b.inline += it.weight
 	}
 	if b.joins(it) {
 		b.spans[len(b.spans)-1] = append(b.spans[len(b.spans)-1], it)

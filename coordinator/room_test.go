@@ -1,10 +1,12 @@
 package coordinator_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/coordinator/memstore"
@@ -51,4 +53,62 @@ func TestSplicesAreBounded(t *testing.T) {
 	if got := r.readAll(t, 0); len(got) != 200 {
 		t.Errorf("%d records", len(got))
 	}
+}
+
+// TestSealedBatchesFitTheHead: sealed records are larger than what they are metered by. A commit of many small ones is
+// not refused for room again and again.
+func TestSealedBatchesFitTheHead(t *testing.T) {
+	t.Parallel()
+	w := &commitCounter{Heads: memstore.New()}
+	r := newRig(t, func(o *coordinator.Options) { o.Heads = w })
+	r.ref = coordinator.StreamRef{Basin: segments.NewBasinID(), Stream: segments.NewStreamID()}
+	err := w.Create(t.Context(), coordinator.Head{
+		V: 1, Basin: r.ref.Basin, Stream: r.ref.Stream, State: coordinator.Active, Cipher: segments.CipherAES256GCM,
+		Config: coordinator.DefaultStreamConfig(), ConfigV: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All wait for the first load, and are committed together.
+	s := r.OpenSession(r.ref)
+	var pending []*coordinator.Pending
+	for i := range 220 {
+		b := bodies(fmt.Sprint("small", i))
+		b.Key = bytes.Repeat([]byte{7}, segments.SealKeyBytes)
+		p, err := s.Submit(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pending = append(pending, p)
+	}
+	for _, p := range pending {
+		if _, err := p.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.refused.Load(); n > 0 {
+		t.Errorf("%d commits were refused for room", n)
+	}
+	if _, err := r.Check(t.Context(), r.ref); err != nil {
+		t.Error(err)
+	}
+}
+
+// commitCounter counts the commits that a head refuses, and holds up the first load until many batches wait.
+type commitCounter struct {
+	coordinator.Heads
+	refused atomic.Int64
+}
+
+func (w *commitCounter) Load(ctx context.Context, id segments.StreamID) (coordinator.Head, error) {
+	time.Sleep(50 * time.Millisecond)
+	return w.Heads.Load(ctx, id)
+}
+
+func (w *commitCounter) Commit(ctx context.Context, id segments.StreamID, c *coordinator.Commit) (coordinator.Head, error) {
+	h, err := w.Heads.Commit(ctx, id, c)
+	if err != nil {
+		w.refused.Add(1)
+	}
+	return h, err
 }

@@ -41,9 +41,12 @@ type sequencer struct {
 	users int
 }
 
-// idle reports whether the sequencer could go: nothing to do since the given time, nothing in doubt.
+// idle reports whether the sequencer could go: nothing to do since the given time, nothing in doubt. The caller holds
+// the coordinator's lock, which a sequencer takes while it holds its own: so one that is at work is not waited for.
 func (s *sequencer) idle(since time.Time) bool {
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return false
+	}
 	defer s.mu.Unlock()
 	return len(s.queue) == 0 && !s.running && !s.moving && s.lastUse.Before(since)
 }
@@ -63,6 +66,7 @@ type item struct {
 	// stored are the records as they will be stored, by the config of version stampedV; maxTime the largest of
 	// their times.
 	stored   []segments.Record
+	weight   uint64 // about what stored takes in the head: sealed records take more than they are metered by
 	maxTime  uint64
 	stampedV uint64
 	// inline says that the batch goes into the head; otherwise it is placed in a segment, where loc tells the place
@@ -140,18 +144,27 @@ func (s *sequencer) prepare(it *item) {
 		}
 	}
 	it.stampedV = s.head.ConfigV
-	it.loc = nil
-	it.inline = it.size <= s.c.o.Room.InlineBatch && s.head.InlineBytes+s.queuedInline()+it.size <= s.c.o.Room.MaxInline
+	it.loc, it.inline, it.weight = nil, false, weigh(it.stored)
+	it.inline = it.weight <= s.c.o.Room.InlineBatch && s.head.InlineBytes+s.queuedInline()+it.weight <= s.c.o.Room.MaxInline
 	if !it.inline {
 		s.placeInSegment(it)
 	}
+}
+
+// weigh is what records take as they are stored, roughly.
+func weigh(stored []segments.Record) (n uint64) {
+	for _, r := range stored {
+		r.Sealed = 0
+		n += r.MeteredSize()
+	}
+	return n
 }
 
 // queuedInline is roughly what the queue will add to the head's inline bytes.
 func (s *sequencer) queuedInline() (n uint64) {
 	for _, q := range s.queue {
 		if q.inline {
-			n += q.size
+			n += q.weight
 		}
 	}
 	return n
