@@ -20,6 +20,8 @@ type Options struct {
 	Data string
 	// Args follow the others, Env goes over the environment of this process without its TAILRACE_ variables.
 	Args, Env []string
+	// OwnStores says that Args or Env name the stores, whatever the tests run on.
+	OwnStores bool
 	// NotReady starts a server whose stores may be out of reach: Start waits for its first lines alone.
 	NotReady bool
 	// Wrapper is a command in front of the server's own, such as a tracer with its flags.
@@ -44,9 +46,12 @@ const readyTimeout = 60 * time.Second
 // its exit status by way of an *exec.ExitError.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	args := append(append([]string{}, o.Wrapper...), o.Bin, "serve", "--listen=127.0.0.1:0", "--log-format=json")
-	stores, err := StoreFlags(ctx, o.Bin, o.Data)
-	if err != nil {
-		return nil, fmt.Errorf("start server: %w", err)
+	var stores []string
+	var err error
+	if !o.OwnStores {
+		if stores, err = StoreFlags(ctx, o.Bin, o.Data); err != nil {
+			return nil, fmt.Errorf("start server: %w", err)
+		}
 	}
 	args = append(append(args, stores...), o.Args...)
 	s := &Server{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
