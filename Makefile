@@ -22,6 +22,9 @@ sdk-suites: ## the public S2 SDKs' own suites, from their checkouts in PEERS=DIR
 lint: ## gofmt, vet, staticcheck, module checks
 	tools/lint
 
+sim: ## simulate SEEDS seeds from FIRST on (drawn if absent), as docs/correctness.md says
+	go test ./coordinator/sim -run 'TestSeeds$$' -v -timeout 0 -sim.limit 0 -sim.seeds $(or $(SEEDS),1000) -sim.first $(or $(FIRST),0)
+
 generate: ## write the generated files anew
 	go generate ./...
 
