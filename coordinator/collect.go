@@ -20,8 +20,8 @@ type CollectOptions struct {
 	Grace time.Duration
 	// Streams calls visit with every stream of the basin that may have data, deleted ones included.
 	Streams func(ctx context.Context, visit func(segments.StreamID) error) error
-	// MaxObjects bounds the candidates of one collection, which are held in memory; 100,000. What is left over
-	// comes up at the next one.
+	// MaxObjects bounds the candidates that are held in memory at once; 100,000. A basin that has more is collected
+	// in several rounds, one part of its listing after the other.
 	MaxObjects int
 	// DryRun deletes nothing and raises nothing.
 	DryRun bool
@@ -51,26 +51,41 @@ type candidate struct {
 // only then is it looked for once more.
 func (c *Coordinator) Collect(ctx context.Context, basin segments.BasinID, o CollectOptions) (CollectReport, error) {
 	orDefault(&o.MaxObjects, 100_000)
-	k := &collector{c: c, o: o, basin: basin, objects: make(map[segments.ObjectID]candidate)}
-	if err := k.list(ctx); err != nil || len(k.objects) == 0 {
-		return k.report, err
+	k := &collector{c: c, o: o, basin: basin}
+	for after := ""; ; {
+		next, err := k.list(ctx, after)
+		if err != nil {
+			return k.report, err
+		}
+		if err := k.round(ctx); err != nil || next == "" {
+			return k.report, err
+		}
+		after = next
 	}
-	k.report.Candidates = len(k.objects)
-	err := o.Streams(ctx, func(id segments.StreamID) error { return k.dropNamed(ctx, id) })
+}
+
+// round is a collection among the candidates that were listed.
+func (k *collector) round(ctx context.Context) error {
+	candidates, quarantined := len(k.objects), k.report.Quarantined
+	if candidates == 0 {
+		return nil
+	}
+	k.report.Candidates += candidates
+	err := k.o.Streams(ctx, func(id segments.StreamID) error { return k.dropNamed(ctx, id) })
 	if err != nil {
-		return k.report, fmt.Errorf("collect: look for what is named: %w", err)
+		return fmt.Errorf("collect: look for what is named: %w", err)
 	}
 	owners, err := k.owners(ctx)
 	if err != nil {
-		return k.report, err
+		return err
 	}
 	for _, id := range inOrder(owners) {
 		if err := k.exclude(ctx, id, owners); err != nil {
-			return k.report, fmt.Errorf("collect: %w", err)
+			return fmt.Errorf("collect: %w", err)
 		}
 	}
-	k.report.Named = k.report.Candidates - len(k.objects) - k.report.Quarantined
-	return k.report, k.delete(ctx)
+	k.report.Named += candidates - len(k.objects) - (k.report.Quarantined - quarantined)
+	return k.delete(ctx)
 }
 
 // inOrder lists the keys of a map, so that no chance decides the order of store calls.
@@ -81,7 +96,7 @@ func inOrder[K ~[16]byte, V any](m map[K]V) []K {
 	})
 }
 
-// collector is one collection under way. objects are the candidates that are left.
+// collector is one collection under way. objects are the candidates of a round that are left.
 type collector struct {
 	c       *Coordinator
 	o       CollectOptions
@@ -94,20 +109,19 @@ type collector struct {
 
 const listPage = 1000
 
-// list gathers the objects older than the grace.
-func (k *collector) list(ctx context.Context) error {
-	k.lowest = segments.MaxLabel
-	for after := ""; len(k.objects) < k.o.MaxObjects; {
-		last, err := k.listPage(ctx, after)
-		if err != nil {
-			return fmt.Errorf("collect: list objects: %w", err)
+// list gathers the objects older than the grace whose keys lie behind after, as many as may be held. It returns the key
+// from which to go on, or "" if that were all.
+func (k *collector) list(ctx context.Context, after string) (next string, err error) {
+	k.objects, k.horizon, k.lowest = make(map[segments.ObjectID]candidate), 0, segments.MaxLabel
+	for len(k.objects) < k.o.MaxObjects {
+		if after, err = k.listPage(ctx, after); err != nil {
+			return "", fmt.Errorf("collect: list objects: %w", err)
 		}
-		if last == "" {
-			return nil
+		if after == "" {
+			return "", nil
 		}
-		after = last
 	}
-	return nil
+	return after, nil
 }
 
 // listPage adds the candidates of one page of the listing. It returns the last key of the page, or "" if there is

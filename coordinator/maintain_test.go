@@ -232,3 +232,34 @@ func TestCollectWhileAppending(t *testing.T) {
 	}
 	r.verify(t, all)
 }
+
+// TestCollectGoesBehindWhatIsNamed: objects that streams reach, however many, do not keep a collection from the garbage
+// that is listed behind them.
+func TestCollectGoesBehindWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	clk := newClock()
+	r := newRig(t, func(o *coordinator.Options) {
+		o.Now, o.Objects, o.Room.InlineBatch = clk.now, memobjects.New(memobjects.WithClock(clk.now)), 0
+		o.Room.MoveEntries, o.Room.MaxEntries, o.Room.MoveInline = 2000, 4000, 1<<20
+	})
+	r.fill(t, 1100) // more than a page of the listing
+	clk.add(time.Hour)
+	id := segments.NewObjectID(segments.Label(clk.now().UnixMilli()))
+	w := segments.NewSegmentWriter(r.ref.Basin)
+	w.AddBatches(r.ref.Stream, segments.StoredBatch{Records: bodies("garbage").Records})
+	if err := r.objects.Put(t.Context(), segments.SegmentKey(r.ref.Basin, id), w.Finish(id)); err != nil {
+		t.Fatal(err)
+	}
+	clk.add(time.Hour)
+	before := r.objectCount(t)
+	report, err := r.Collect(t.Context(), r.ref.Basin, coordinator.CollectOptions{
+		MaxObjects: 1,
+		Streams:    func(_ context.Context, visit func(segments.StreamID) error) error { return visit(r.ref.Stream) },
+	})
+	if err != nil || report.Deleted != 1 || report.Candidates != before || report.Named != before-1 || r.objectCount(t) != before-1 {
+		t.Errorf("%d objects: %+v, %v", before, report, err)
+	}
+	if got := r.readAll(t, 0); len(got) != 1100 {
+		t.Errorf("%d records", len(got))
+	}
+}
