@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,7 +25,22 @@ type exchange struct {
 	stream  bool   // an event stream or a session: how long it lasts says nothing
 
 	writeTimeout time.Duration
-	held         int64 // bytes of the handler's budget for bodies
+	held         int64     // bytes of the handler's budget for bodies
+	unread       io.Reader // a body that a refusal takes in before it is sent; nil for none
+}
+
+// unreadMax bounds the body that is taken in for the sake of a refusal: twice what any request may have.
+const unreadMax = 2 * wire.BodySizeMax
+
+// unreadBody is the body that must have been read before a request can be refused, if any. Over HTTP/2 an answer given
+// sooner is followed by a reset of the stream, as RFC 9113 8.1 has it, and clients are about that lose the answer with
+// it. Over HTTP/1 net/http sees to it. What does not tell its size may be a session, whose client waits for the answer
+// before it sends.
+func unreadBody(r *http.Request) io.Reader {
+	if r.ProtoMajor < 2 || r.ContentLength <= 0 || r.ContentLength > unreadMax {
+		return nil
+	}
+	return r.Body
 }
 
 // Unwrap lets a ResponseController through.
@@ -34,6 +50,9 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 func (x *exchange) WriteHeader(status int) {
 	if x.status == 0 {
 		x.status = status
+		if status >= http.StatusBadRequest && x.unread != nil {
+			_, _ = io.Copy(io.Discard, x.unread)
+		}
 		x.armWrite()
 	}
 	x.ResponseWriter.WriteHeader(status)

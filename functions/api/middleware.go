@@ -29,7 +29,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := h.o.Now()
 	x := &exchange{
 		ResponseWriter: w, control: http.NewResponseController(w), id: requestID(r.Header.Get(headerRequestID)),
-		writeTimeout: h.o.WriteTimeout,
+		writeTimeout: h.o.WriteTimeout, unread: unreadBody(r),
 	}
 	x.Header().Set(headerRequestID, x.id)
 	if h.server != "" {

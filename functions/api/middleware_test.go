@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,6 +363,52 @@ func TestHTTP2AndHTTP1OnOnePort(t *testing.T) {
 	f.take(t, 1)
 	r.fill("s", 1, 3)
 	f.take(t, 3)
+}
+
+// An answer before the end of a body is followed by a reset of its stream over HTTP/2, and curl 7.88 shows its user no
+// answer then. A refusal comes behind the body, therefore, unless that has no announced or no reasonable size.
+func TestRefusalsOverHTTP2ComeBehindTheBody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	r.server.Client().Transport = transport
+	const size = 3 << 20 // more than a client may send of a body that is not read
+	for _, c := range []struct {
+		path   string
+		header with
+		status int
+	}{
+		{"/v1/nope", with{}, 404},
+		{"/v1/basins/" + basin, with{}, 405},
+		{"/v1/streams/s/records", with{"Content-Type", wire.MediaJSON}, 400},
+		{"/v1/streams/s/records", with{"Content-Type", "text/plain"}, 400},
+	} {
+		body := &counted{Reader: strings.NewReader(strings.Repeat("x", size))}
+		q := r.request(t.Context(), "POST", c.path, body, c.header)
+		q.ContentLength = size
+		a, err := r.server.Client().Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Body.Close()
+		if n := body.n.Load(); a.StatusCode != c.status || n != size {
+			t.Errorf("%+v: %d after %d bytes of %d", c, a.StatusCode, n, size)
+		}
+	}
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	n atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // A value at the length that a server's header limit lets through is refused or ignored like any other.
