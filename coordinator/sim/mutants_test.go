@@ -8,7 +8,11 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 )
 
-var mutantRounds = flag.Int("sim.mutants", 1, "how often each mutant is looked for, from another first seed each time")
+var (
+	mutantRounds = flag.Int("sim.mutants", 1, "how often each mutant is looked for, from another first seed each time")
+	mutantWithin = flag.Int("sim.within", 0, "in how many seeds a mutant must be found; 0 is what is stated for each")
+	effects      = flag.Bool("sim.effects", false, "find mutants by what comes of them alone")
+)
 
 // mutant is a rule that is broken, and within how many seeds that is found out.
 type mutant struct {
@@ -61,18 +65,23 @@ func TestMutantsAreCaught(t *testing.T) {
 }
 
 func (m *mutant) hunt(t *testing.T, from uint64) {
-	for n := range uint64(m.within) {
+	within := m.within
+	if *mutantWithin > 0 {
+		within = *mutantWithin
+	}
+	for n := range uint64(within) {
 		c := ForSeed(from + n)
 		c.Broken = m.rule
+		c.EffectsOnly = *effects
 		if m.shape != nil {
 			m.shape(&c)
 		}
 		if r := Run(t, c); r.Failure != nil {
-			t.Logf("| %s | %d of %d | %s |", m.rule, n+1, m.within, r.Failure.Invariant)
+			t.Logf("| %s | %d of %d | %s |", m.rule, n+1, within, r.Failure.Invariant)
 			return
 		}
 	}
-	t.Errorf("%s: not found in %d seeds from %d on", m.rule, m.within, from)
+	t.Errorf("%s: not found in %d seeds from %d on", m.rule, within, from)
 }
 
 // TestShrink: what is left of a failure breaks the same invariant, with fewer steps and faults.

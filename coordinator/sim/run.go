@@ -45,6 +45,8 @@ type Config struct {
 
 	// Broken is the rule that is broken.
 	Broken hooks.Rule
+	// EffectsOnly leaves out the invariants that state a rule and not what it is for.
+	EffectsOnly bool
 	// Suppress are the faults that are left out, by their number.
 	Suppress map[int]bool
 	// Debug has the trace list what could have been chosen at every step.

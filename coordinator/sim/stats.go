@@ -42,7 +42,12 @@ func (s *Stats) Table() string {
 	b.WriteString("\n|---|" + strings.Repeat("--:|", len(Faults)) + "\n")
 	for _, op := range slices.Sorted(maps.Keys(s.counts)) {
 		fmt.Fprintf(&b, "| %s |", op)
+		read := op == "Load" || op == "List" || strings.HasPrefix(op, "Get")
 		for _, f := range Faults {
+			if read && (f == Lost || f == LostReply || f == Late) {
+				b.WriteString(" |") // a read without an answer is an error, and has no effect: it counts as refused
+				continue
+			}
 			fmt.Fprintf(&b, " %d |", s.counts[op][f])
 		}
 		b.WriteString("\n")
