@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"math"
+
 	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
@@ -73,6 +75,11 @@ func (s *sequencer) pick() (p plan, refused *item, err error) {
 			stay(it)
 			continue
 		}
+		if !b.takeAttempt(it) {
+			s.placeInSegment(it)
+			stay(it)
+			continue
+		}
 		if err := j.admit(it.batch, it.n, it.cmds); err != nil {
 			if len(p.items) == 0 && (s.begun > it.arrived || s.c.o.Hooks.Breaks(hooks.RefuseOnSpeculation)) {
 				return plan{}, it, err
@@ -112,14 +119,11 @@ func (s *sequencer) ready(it *item) bool {
 	if it.loc != nil && s.c.o.Hooks.Breaks(hooks.FreshLabelOldBytes) {
 		return true
 	}
-	if it.loc != nil && (it.loc.object.Label() <= s.head.Horizon || it.loc.attempts.Load() > maxAttempts) {
+	if it.loc != nil && it.loc.object.Label() <= s.head.Horizon {
 		s.placeInSegment(it)
 	}
 	return it.inline || it.loc != nil
 }
-
-// maxAttempts keeps entry ids of one object within 16 bits, with room for a commit's worth.
-const maxAttempts = 1<<16 - 1 - maxCommitEntries
 
 // entryBuilder gathers items into entries: neighbours that are placed alike share one.
 type entryBuilder struct {
@@ -141,6 +145,16 @@ func (b *entryBuilder) fits(it *item) bool {
 		}
 	}
 	return b.joins(it) || len(b.spans) < maxCommitEntries
+}
+
+// takeAttempt gets an item that starts an entry of a segment the entry's number among those made from the object.
+// false if there is none left.
+func (b *entryBuilder) takeAttempt(it *item) bool {
+	if it.inline || b.joins(it) {
+		return true
+	}
+	it.attempt = it.loc.attempts.Add(1)
+	return it.attempt <= math.MaxUint16
 }
 
 // joins reports whether the item continues the last entry.
@@ -185,7 +199,7 @@ func (b *entryBuilder) entries() []segments.Entry {
 			e.Data = segments.AppendChunk(nil, b.ref.Stream, batches...)
 		} else {
 			loc := first.loc
-			e.ID = segments.EntryID{Object: loc.object, Attempt: uint16(loc.attempts.Add(1))}
+			e.ID = segments.EntryID{Object: loc.object, Attempt: uint16(first.attempt)}
 			e.Object, e.Offset, e.Length, e.Skip = loc.object, loc.offset, loc.length, loc.skip
 			if b.c.o.Hooks.Breaks(hooks.FreshLabelOldBytes) && loc.object.Label() <= b.head.Horizon {
 				e.ID.Object = b.c.newObjectID(b.ref.Basin, b.head.Horizon)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/segments"
@@ -53,6 +54,8 @@ type Reader struct {
 	folded bool
 	// buffer holds records from next on that were read and not delivered.
 	buffer []segments.Record
+	// told is the newest tail that an event has told.
+	told Position
 
 	count, bytes uint64 // what the bounds still allow
 	follow       bool
@@ -84,18 +87,30 @@ func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptio
 	if o.Wait != nil {
 		r.follow = *o.Wait > 0 || !bounded
 	}
-	floor, err := r.reload(ctx)
+	floor, err := r.begin(ctx)
+	if errors.Is(err, segments.ErrObjectNotFound) {
+		// The head may have grown old while this process was stopped, and its pages replaced.
+		floor, err = r.begin(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if r.sealer, err = sealer(&r.head.Head, o.Key); err != nil {
-		return nil, err
-	}
-	if err := r.start(ctx); err != nil {
-		return nil, err
-	}
 	r.next = max(r.next, floor)
+	if !o.Unary {
+		c.openReaders.Add(1)
+	}
 	return r, nil
+}
+
+// begin takes a fresh head and resolves the start on it.
+func (r *Reader) begin(ctx context.Context) (floor uint64, err error) {
+	if floor, err = r.reload(ctx); err != nil {
+		return 0, err
+	}
+	if r.sealer, err = sealer(&r.head.Head, r.o.Key); err != nil {
+		return 0, err
+	}
+	return floor, r.start(ctx)
 }
 
 // start sets next to where the read starts (s2-api 15.1 to 15.3).
@@ -169,6 +184,9 @@ func (r *Reader) storage(err error) error {
 
 // Close releases what the reader holds. It may be called twice.
 func (r *Reader) Close() {
+	if !r.ended && !r.o.Unary {
+		r.c.openReaders.Add(-1)
+	}
 	r.ended = true
 	if r.sub != nil {
 		r.sub.close()
@@ -230,7 +248,7 @@ func (r *Reader) deliver(tail Position) (ReadEvent, error) {
 			r.count = 0 // the end, behind this batch
 			break
 		}
-		if n > 0 && e.Bytes+size > segments.MaxBatchBytes {
+		if n > 0 && e.Bytes+size > r.eventLimit() {
 			break
 		}
 		e.Bytes += size
@@ -250,11 +268,37 @@ func (r *Reader) deliver(tail Position) (ReadEvent, error) {
 	if tail.SeqNum < r.next {
 		tail = Position{r.next, r.fold}
 	}
-	e.Tail = &tail
+	e.Tail = r.tell(tail)
 	if !r.deadline.IsZero() {
 		r.arm()
 	}
 	return e, nil
+}
+
+// tell returns the newest tail that the reader knows of, since what it says must not go back: the rest of a batch that
+// was published is delivered behind a head that is older than it.
+func (r *Reader) tell(tail Position) *Position {
+	if r.told.SeqNum < tail.SeqNum {
+		r.told = tail
+	}
+	told := r.told
+	return &told
+}
+
+// A client that stops reading makes the server hold one event, encoded, and there may be thousands of them: together
+// they have eventsBytes, each at least leastEventBytes.
+const (
+	eventsBytes     = 16 << 20
+	leastEventBytes = 32 << 10
+)
+
+// eventLimit is how many metered bytes an event has at most, unless it is one record.
+func (r *Reader) eventLimit() uint64 {
+	if r.o.Unary {
+		return segments.MaxBatchBytes
+	}
+	share := uint64(eventsBytes / max(r.c.openReaders.Load(), 1))
+	return min(max(share, leastEventBytes), segments.MaxBatchBytes)
 }
 
 // unseal opens the records of an event, in a slice of its own: those of the buffer are shared with other readers,
@@ -314,16 +358,22 @@ func (r *Reader) catchUp(ctx context.Context) error {
 // refresh reloads the head and skips what it no longer lets be read.
 func (r *Reader) refresh(ctx context.Context) error {
 	floor, err := r.reload(ctx)
+	if errors.Is(err, segments.ErrObjectNotFound) {
+		floor, err = r.reload(ctx)
+	}
 	if err == nil && r.next < floor {
 		r.next, r.folded, r.buffer = floor, false, nil
 	}
 	return err
 }
 
+// fill reads into the buffer, which is empty, what the next event has room for.
 func (r *Reader) fill(ctx context.Context) error {
 	var size uint64
-	// No more than the read may deliver: a read of one record costs one chunk, wherever it is.
-	most, limit := int(min(segments.MaxBatchRecords, r.count)), min(segments.MaxBatchBytes, r.bytes)
+	r.buffer = nil // of a published batch, what is behind its end may be shared
+	// No more than the next event delivers: a read of one record costs one chunk, wherever it is.
+	event := r.eventLimit()
+	most, limit := int(min(segments.MaxBatchRecords, r.count)), min(event, r.bytes)
 	for pos := r.next; pos < r.head.Tail && len(r.buffer) < most && size < limit; {
 		run, err := r.c.runAt(ctx, &r.head, pos)
 		if err != nil {
@@ -337,7 +387,9 @@ func (r *Reader) fill(ctx context.Context) error {
 			}
 		}
 		for from < run.entry.N && len(r.buffer) < most && size < limit {
-			records, err := r.c.reader.Read(ctx, r.head.Basin, r.ref.Stream, &run.entry, from, segments.MaxBatchBytes)
+			// About as many as the event has room for, by their mean size.
+			n := min(uint64(most-len(r.buffer)), (limit-size)*uint64(run.entry.N)/max(run.entry.Bytes, 1)+1)
+			records, err := r.c.reader.ReadSome(ctx, r.head.Basin, r.ref.Stream, &run.entry, from, uint32(n), segments.MaxBatchBytes)
 			if err != nil {
 				return err
 			}
@@ -352,7 +404,44 @@ func (r *Reader) fill(ctx context.Context) error {
 		}
 		pos = run.start + uint64(from)
 	}
+	if event < segments.MaxBatchBytes {
+		r.buffer = own(r.buffer, limit)
+	}
 	return nil
+}
+
+// own returns the first records, at most limit metered bytes unless it is one, in memory of their own: what was read
+// lies in blocks, which may be larger than an event, and one of many readers that wait for their clients should keep
+// nothing else alive. What follows is read again; it is cached.
+func own(records []segments.Record, limit uint64) []segments.Record {
+	n, metered, raw, headers := 0, uint64(0), 0, 0
+	for ; n < len(records); n++ {
+		r := &records[n]
+		if metered += r.MeteredSize(); n > 0 && metered > limit {
+			break
+		}
+		raw += len(r.Body)
+		headers += len(r.Headers)
+		for _, h := range r.Headers {
+			raw += len(h.Name) + len(h.Value)
+		}
+	}
+	slab, list := make([]byte, 0, raw), make([]segments.Header, 0, headers)
+	copied := func(b []byte) []byte {
+		at := len(slab)
+		slab = append(slab, b...)
+		return slab[at:len(slab):len(slab)]
+	}
+	owned := slices.Clone(records[:n])
+	for i := range owned {
+		r, at := &owned[i], len(list)
+		r.Body = copied(r.Body)
+		for _, h := range r.Headers {
+			list = append(list, segments.Header{Name: copied(h.Name), Value: copied(h.Value)})
+		}
+		r.Headers = list[at:len(list):len(list)]
+	}
+	return owned
 }
 
 // readAhead is how many of the chunks behind the one being read are fetched meanwhile.
@@ -475,6 +564,5 @@ func (r *Reader) heartbeat() (ReadEvent, error) {
 	if r.o.Unary {
 		return ReadEvent{}, nil
 	}
-	tail := r.head.TailPosition()
-	return ReadEvent{Start: r.next, Tail: &tail}, nil
+	return ReadEvent{Start: r.next, Tail: r.tell(r.head.TailPosition())}, nil
 }

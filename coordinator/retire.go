@@ -14,6 +14,7 @@ import (
 func (c *Coordinator) Maintain(ctx context.Context, ref StreamRef) (Head, error) {
 	h, err := c.loadRetrying(ctx, ref.Stream)
 	if err != nil || h.State != Active {
+		c.upkeep.forget(ref.Stream)
 		return h, err
 	}
 	floor, err := c.readableFrom(ctx, &view{Head: h})

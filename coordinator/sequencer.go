@@ -72,8 +72,9 @@ type item struct {
 	// inline says that the batch goes into the head; otherwise it is placed in a segment, where loc tells the place
 	// once it is there.
 	inline  bool
-	placing bool
+	placing int // flushes under way for it
 	loc     *location
+	attempt uint32 // of an item that starts an entry: the entry's number
 	// barrier says that the batch was accepted on those before it in the queue, and goes behind them.
 	barrier bool
 	// sent says that a commit with it is in flight or in doubt.
@@ -173,17 +174,28 @@ func (s *sequencer) queuedInline() (n uint64) {
 // placeInSegment sends an item's records to the flusher. A place that comes too late, for records stamped anew
 // meanwhile, is dropped: its object is named by nobody and will be collected.
 func (s *sequencer) placeInSegment(it *item) {
-	it.inline, it.placing, it.loc = false, true, nil
+	it.inline, it.loc = false, nil
+	it.placing++
 	stamped := it.stampedV
+	// While everything queued is being placed nothing else looks at how long it has waited.
+	late := time.AfterFunc(s.c.o.AppendTimeout, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kick()
+	})
 	s.c.place(s.ref.Basin, &flushJob{
 		stream: s.ref.Stream, batch: segments.StoredBatch{Arrival: it.arrival, Records: it.stored}, size: it.size, horizon: s.head.Horizon,
 		done: func(loc location, err error) {
+			late.Stop()
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if it.placing--; it.answered {
+				s.releaseBytes(it)
+				return
+			}
 			if it.stampedV != stamped {
 				return
 			}
-			it.placing = false
 			if err != nil {
 				s.remove(it)
 				s.fail(it, err)
@@ -212,7 +224,15 @@ func (s *sequencer) answer(it *item, ack Ack, err error) {
 	}
 	it.answered = true
 	it.done <- outcome{ack, err}
-	s.c.budget.release(s.ref, it.size)
+	s.releaseBytes(it)
+}
+
+// releaseBytes lets others have an item's bytes, once it is answered and no flusher holds its records any more: an
+// item that was given up must not make room for the next one while it still waits for a slow store.
+func (s *sequencer) releaseBytes(it *item) {
+	if it.placing == 0 {
+		s.c.budget.release(s.ref, it.size)
+	}
 }
 
 // abandon gives up waiting for an item, whose outcome it returns: definite if no commit with it was sent.

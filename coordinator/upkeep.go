@@ -98,3 +98,10 @@ func (u *upkeep) trimmed(h *Head) uint64 {
 	u.noted[h.Stream] = notedTrim{h.Trim, now}
 	return n.trim
 }
+
+// forget drops what was noted of a stream that has gone.
+func (u *upkeep) forget(id segments.StreamID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.noted, id)
+}
