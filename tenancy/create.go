@@ -13,13 +13,13 @@ import (
 type wish struct {
 	settings Settings
 	request  string // digest of the creating request, if it can be repeated
-	auto     Use    // makes it only if the basin allows that for the use; 0 always
+	auto     way    // makes it only if the basin allows that for the use; 0 always
 }
 
 // allowed says whether the basin lets the stream be made.
 func (w *wish) allowed(b *basin) error {
 	switch {
-	case w.auto == Append && !b.Config.CreateOnAppend, w.auto == Read && !b.Config.CreateOnRead:
+	case w.auto == onAppend && !b.Config.CreateOnAppend, w.auto == onRead && !b.Config.CreateOnRead:
 		return ErrStreamNotFound
 	case b.State == Deleting:
 		return ErrBasinDeleting

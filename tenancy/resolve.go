@@ -7,14 +7,28 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator"
 )
 
-// Use is what a stream is resolved for: it decides whether the basin creates one that is absent.
-type Use int
+// Use is what a stream is resolved for: it decides whether the basin creates one that is absent, and with what settings
+// over the basin's defaults. The zero Use is neither.
+type Use struct {
+	way      way
+	settings Settings
+}
 
-// A check-tail and a following read are reads.
+// Append and Read are the uses. A check-tail and a following read are reads.
+var Append, Read = Use{way: onAppend}, Use{way: onRead}
+
+type way int
+
 const (
-	Append Use = iota + 1
-	Read
+	onAppend way = iota + 1
+	onRead
 )
+
+// Making is the same use, with settings for a stream that has to be made. One that is there keeps its own.
+func (u Use) Making(settings Settings) Use {
+	u.settings = settings
+	return u
+}
 
 // Resolve returns the stream that has the name, from memory if it was seen before. A remembered answer can be old,
 // never wrong: it names one incarnation for good, and that incarnation's head refuses whoever comes too late. A
@@ -62,7 +76,7 @@ func (d *Directory) resolve(ctx context.Context, basin, stream string, use Use) 
 	e, err := d.remembered(ctx, basin, stream)
 	if err == nil && e.State != Active {
 		// Of all who race for the name, whoever makes it, each gets the one stream.
-		e, _, _, err = d.provision(ctx, basin, stream, wish{auto: use})
+		e, _, _, err = d.provision(ctx, basin, stream, wish{settings: use.settings, auto: use.way})
 	}
 	if err != nil {
 		return coordinator.StreamRef{}, untouched(err)

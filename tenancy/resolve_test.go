@@ -2,6 +2,7 @@ package tenancy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func TestAutoCreate(t *testing.T) {
 			ctx := t.Context()
 			for use, allowed := range map[Use]bool{Append: c.append, Read: c.read} {
 				for _, resolve := range []func(context.Context, string, string, Use) (coordinator.StreamRef, error){d.Resolve, d.ResolveFresh} {
-					name := fmt.Sprintf("for-%d-%p", use, resolve)
+					name := fmt.Sprintf("for-%d-%p", use.way, resolve)
 					ref, err := resolve(ctx, theBasin, name, use)
 					if !allowed {
 						wantErr(t, err, ErrStreamNotFound)
@@ -49,6 +50,31 @@ func TestAutoCreate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMaking: settings of a use are for the stream that it makes, over the basin's defaults; one that is there has its own.
+func TestMaking(t *testing.T) {
+	t.Parallel()
+	w, d := withBasin(t, BasinConfig{
+		CreateOnAppend: true, DefaultStream: Settings{Fencing: ptr(coordinator.Exclusive), DeleteOnEmptyMinAge: ptr(uint64(7))},
+	})
+	ctx := t.Context()
+	first, err := d.Resolve(ctx, theBasin, "one", Append.Making(Settings{DeleteOnEmptyMinAge: ptr(uint64(300))}))
+	must(t, err)
+	again, err := d.ResolveFresh(ctx, theBasin, "one", Append.Making(Settings{DeleteOnEmptyMinAge: ptr(uint64(400))}))
+	must(t, err)
+	h, err := w.store.Load(ctx, first.Stream)
+	must(t, err)
+	if again != first || h.Config.DeleteOnEmptyMinAge != 300 || !h.Exclusive() || h.ConfigV != 1 {
+		t.Errorf("made %+v, then resolved %v", h, again)
+	}
+	_, err = d.Resolve(ctx, theBasin, "two", Append.Making(Settings{StorageClass: ptr(coordinator.StorageClass("tape"))}))
+	if invalid := new(InvalidError); !errors.As(err, &invalid) {
+		t.Errorf("made a stream of storage class tape: %v", err)
+	}
+	_, err = d.Resolve(ctx, theBasin, "two", Read.Making(Settings{DeleteOnEmptyMinAge: ptr(uint64(300))}))
+	wantErr(t, err, ErrStreamNotFound)
+	w.check()
 }
 
 // TestNoNegativeCache: what was absent a moment ago is found at once when another process has made it.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ const (
 	HeaderFormat          = "S2-Format"
 	HeaderRequestToken    = "S2-Request-Token"
 	HeaderEncryptionKey   = "S2-Encryption-Key"
+	HeaderStreamConfig    = "S2-Stream-Config"
 	HeaderProvisionResult = "S2-Provision-Result"
 	HeaderLastEventID     = "Last-Event-ID"
 	HeaderRetryAfterMs    = "Retry-After-Ms"
@@ -103,6 +105,31 @@ func EncryptionKeyOf(h http.Header) (string, error) {
 		return "", Errorf(CodeBadHeader, "s2-encryption-key has 1 to %d characters", EncryptionKeyMax)
 	}
 	return key, nil
+}
+
+// StreamConfigOf reads the header s2-stream-config: what a stream that the request has to make is to have over its basin's
+// defaults, nil without the header. SDKs of July 2026 and later send it with appends and reads. Anything wrong with it is
+// `bad_header`, even where no stream is made.
+func StreamConfigOf(h http.Header) (*StreamConfig, error) {
+	text, ok := header(h, HeaderStreamConfig)
+	if !ok {
+		return nil, nil
+	}
+	if len(text) > StreamConfigMax {
+		return nil, Errorf(CodeBadHeader, "s2-stream-config has at most %d bytes", StreamConfigMax)
+	}
+	config, err := DecodeStreamConfig([]byte(text))
+	if err == nil {
+		err = config.Validate()
+	}
+	if err != nil {
+		message := err.Error()
+		if known := new(Error); errors.As(err, &known) {
+			message = known.Message
+		}
+		return nil, Errorf(CodeBadHeader, "s2-stream-config: %s", message)
+	}
+	return &config, nil
 }
 
 // ConflictsOf reports whether an append session asks to survive a missed match_seq_num.

@@ -52,6 +52,8 @@ const (
 	RequestTokenMax = 36
 	// FencingTokenMax bounds a fencing token.
 	FencingTokenMax = 36
+	// StreamConfigMax bounds the stream config header: a config with all of its members is a tenth of it.
+	StreamConfigMax = 4096
 	// EncryptionKeyMax bounds the encryption key header after trimming; 44 characters are 32 bytes in base64.
 	EncryptionKeyMax = 44
 )

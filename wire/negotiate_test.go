@@ -87,6 +87,14 @@ func TestHeaders(t *testing.T) {
 			map[string]any{"": ptr(""), strings.Repeat("t", 36): ptr(strings.Repeat("t", 36))}, []string{strings.Repeat("t", 37)}},
 		{"encryption key", "s2-encryption-key", func(h http.Header) (any, error) { return EncryptionKeyOf(h) }, "",
 			map[string]any{" k ": "k", strings.Repeat("k", 44): strings.Repeat("k", 44)}, []string{"", "  ", strings.Repeat("k", 45)}},
+		{"stream config", "s2-stream-config", func(h http.Header) (any, error) { return StreamConfigOf(h) }, (*StreamConfig)(nil),
+			map[string]any{
+				"{}": new(StreamConfig),
+				` { "retention_policy" : {"age": 3600},` + "\t" + `"delete_on_empty":{"min_age_secs":300}, "later": 1} `: &StreamConfig{
+					RetentionPolicy: &RetentionPolicy{Age: 3600}, DeleteOnEmpty: &DeleteOnEmpty{MinAgeSecs: 300},
+				},
+			},
+			[]string{"", "null", "not json", "[]", `{"retention_policy":{"age":0}}`, `{"storage_class":1}`, "{" + strings.Repeat(" ", 4096) + "}"}},
 		{"conflicts", "tailrace-conflicts", func(h http.Header) (any, error) { return ConflictsOf(h) }, false, map[string]any{"per-batch": true}, []string{"", "session"}},
 		{"revision", "tailrace-consistency", func(h http.Header) (any, error) { return RevisionOptionsOf(h, "q") }, RevisionOptions{Min: "q", Timeout: 5 * time.Second},
 			map[string]any{"eventual": RevisionOptions{Eventual: true, Min: "q", Timeout: 5 * time.Second}, "strong": RevisionOptions{Min: "q", Timeout: 5 * time.Second}}, []string{"", "weak"}},

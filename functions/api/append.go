@@ -17,7 +17,7 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	if mode == wire.AppendSession {
 		return h.appendSession(x, r)
 	}
-	basin, stream, key, err := appendTarget(r)
+	to, err := appendTarget(r)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ack, err := h.appendBatch(r, basin, stream, &in, key)
+	ack, err := h.appendBatch(r, &to, &in)
 	if err != nil {
 		return err
 	}
@@ -35,13 +35,22 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	return x.body(r, http.StatusOK, wire.MediaJSON, wire.AppendAckJSON(make([]byte, 0, ackSize), ack))
 }
 
-// appendTarget names the stream of an append, and reads the headers that every append can have.
-func appendTarget(r *http.Request) (basin, stream string, key []byte, err error) {
-	if basin, stream, err = streamOf(r); err != nil {
-		return "", "", nil, err
+// target is the stream of an append, with the headers that every append can have.
+type target struct {
+	basin, stream string
+	key           []byte             // of an encrypted stream
+	config        *wire.StreamConfig // for a stream that has to be made
+}
+
+func appendTarget(r *http.Request) (to target, err error) {
+	if to.basin, to.stream, err = streamOf(r); err != nil {
+		return to, err
 	}
-	key, err = keyOf(r)
-	return basin, stream, key, err
+	if to.key, err = keyOf(r); err != nil {
+		return to, err
+	}
+	to.config, err = wire.StreamConfigOf(r.Header)
+	return to, err
 }
 
 // keyOf reads the key of an encrypted stream. What is not one in base64 is a key of no bytes, which only an encrypted
@@ -85,17 +94,17 @@ func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode)
 }
 
 // appendBatch validates a batch and appends it.
-func (h *handler) appendBatch(r *http.Request, basin, stream string, in *wire.AppendInput, key []byte) (wire.AppendAck, error) {
+func (h *handler) appendBatch(r *http.Request, to *target, in *wire.AppendInput) (wire.AppendAck, error) {
 	batch, size, err := checkBatch(in)
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
-	batch.Key = key
+	batch.Key = to.key
 	ctx, cancel := h.unary(r)
 	defer cancel()
 	begun := h.o.Now()
 	var ack coordinator.Ack
-	err = h.onStream(ctx, basin, stream, onAppend, func(ref coordinator.StreamRef) (err error) {
+	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) (err error) {
 		ack, err = h.o.Streams.Append(ctx, ref, batch)
 		return appendError(err)
 	})

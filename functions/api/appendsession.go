@@ -53,7 +53,7 @@ func (x *exchange) duplex(r *http.Request) {
 // openForAppend resolves a stream for a session, and asks its head whether it is there: a client that is told so by a
 // terminal frame takes it for something that happened meanwhile.
 func (h *handler) openForAppend(r *http.Request) (opened coordinator.StreamRef, key []byte, err error) {
-	basin, stream, key, err := appendTarget(r)
+	to, err := appendTarget(r)
 	if err != nil {
 		return opened, nil, err
 	}
@@ -70,14 +70,14 @@ func (h *handler) openForAppend(r *http.Request) (opened coordinator.StreamRef, 
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	err = h.onStream(ctx, basin, stream, onAppend, func(ref coordinator.StreamRef) error {
+	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) error {
 		opened = ref
-		if err := h.o.Streams.CheckAppend(ctx, ref, key); err != nil {
+		if err := h.o.Streams.CheckAppend(ctx, ref, to.key); err != nil {
 			return unapplied{err}
 		}
 		return nil
 	})
-	return opened, key, err
+	return opened, to.key, err
 }
 
 // session is an append session being served by two goroutines. The request's own reads inputs and admits them, in order

@@ -17,7 +17,8 @@ type readRequest struct {
 	mode          wire.ReadMode
 	query         wire.ReadQuery
 	format        wire.Format
-	key           []byte // of an encrypted stream
+	key           []byte             // of an encrypted stream
+	config        *wire.StreamConfig // for a stream that has to be made
 }
 
 // read serves GET of records: one answer, an event stream, or a session, by the headers.
@@ -57,6 +58,9 @@ func parseRead(r *http.Request) (q readRequest, err error) {
 	if q.key, err = keyOf(r); err != nil {
 		return q, err
 	}
+	if q.config, err = wire.StreamConfigOf(r.Header); err != nil {
+		return q, err
+	}
 	var after *wire.EventID
 	// A header that is there and empty is malformed, not absent: an event without an id must not restart a reader.
 	if given := r.Header.Values(wire.HeaderLastEventID); q.mode == wire.ReadSSE && len(given) > 0 {
@@ -93,7 +97,7 @@ func (q *readRequest) options(unary bool) coordinator.ReadOptions {
 
 // open resolves the stream and opens a reader on it.
 func (h *handler) open(ctx context.Context, q *readRequest, o coordinator.ReadOptions) (reader *coordinator.Reader, err error) {
-	err = h.onStream(ctx, q.basin, q.stream, onRead, func(ref coordinator.StreamRef) (err error) {
+	err = h.onStream(ctx, q.basin, q.stream, onRead(q.config), func(ref coordinator.StreamRef) (err error) {
 		reader, err = h.o.Streams.OpenReader(ctx, ref, o)
 		return err
 	})

@@ -6,13 +6,13 @@ import (
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/tenancy"
+	"github.com/tailrace-streams/tailrace/wire"
 )
 
-// What a stream is resolved for, which decides whether it is created when absent.
-const (
-	onAppend = tenancy.Append
-	onRead   = tenancy.Read
-)
+// onAppend and onRead are what a stream is resolved for, which decides whether it is created when absent, and as what.
+func onAppend(config *wire.StreamConfig) tenancy.Use { return tenancy.Append.Making(settings(config)) }
+
+func onRead(config *wire.StreamConfig) tenancy.Use { return tenancy.Read.Making(settings(config)) }
 
 // onStream does something on the stream that has a name. A remembered incarnation may be gone: if the head says so,
 // the name is resolved again, strongly, and whatever has it now gets one more try; else the directory says why not.

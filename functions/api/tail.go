@@ -16,7 +16,7 @@ func (h *handler) checkTail(x *exchange, r *http.Request) error {
 	ctx, cancel := h.unary(r)
 	defer cancel()
 	var tail coordinator.Position
-	err = h.onStream(ctx, basin, stream, onRead, func(ref coordinator.StreamRef) (err error) {
+	err = h.onStream(ctx, basin, stream, onRead(nil), func(ref coordinator.StreamRef) (err error) {
 		tail, err = h.o.Streams.CheckTail(ctx, ref)
 		return err
 	})
