@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -23,7 +24,9 @@ type Coordinator struct {
 	hubs   *hubs
 	budget *budget
 	upkeep *upkeep
-	moves  *semaphore.Weighted
+	// openReaders are the readers that may go on for long.
+	openReaders atomic.Int64
+	moves       *semaphore.Weighted
 
 	// life ends with Close; background are the goroutines that run until then.
 	life       context.Context

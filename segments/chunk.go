@@ -173,9 +173,10 @@ func (w *blockWalk) next() (placedBlock, bool) {
 
 // chunkReader decodes a range of a chunk.
 type chunkReader struct {
-	seed uint32
-	walk blockWalk
-	out  []StoredRecord
+	seed  uint32
+	walk  blockWalk
+	plain *plainBlocks // nil: blocks are decompressed each time
+	out   []StoredRecord
 }
 
 // read appends records skip to skip+n to out, stopping behind the block that brings the bytes decoded to budget.
@@ -226,7 +227,7 @@ func (d *chunkReader) open(b placedBlock, from, end uint64) error {
 	if b.err != nil {
 		return b.err
 	}
-	h, raw, err := openBlock(d.seed, b.first, b.data)
+	h, raw, err := d.plain.open(d.seed, b, end)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ const (
 	blockRun // only ever in flight: its blocks are cached one by one
 	footerOf
 	wholePage
+	plainBlock // its offset is the chunk's, its length the number of its first record
 )
 
 // cacheKey names bytes that never change. The basin is in it although object ids do not repeat: no mistake with an
@@ -66,8 +67,12 @@ func (v *cached) weight() uint32 {
 // readCache is bounded by bytes: a quarter for what was fetched last, the rest for what is asked for most. Otter
 // alone turns newcomers away once it is full of things asked for once, which is right for a scan and wrong for data
 // fetched ahead, or read in parts: these must be there for their first or second reader.
+//
+// An eighth is for decompressed blocks of which a part was wanted: a reader who takes small parts comes again for the
+// next one, and so do others beside it.
 type readCache struct {
 	recent recent
+	plain  recent
 	often  *otter.Cache[cacheKey, cached] // nil if there is no cache
 }
 
@@ -77,8 +82,9 @@ func newReadCache(size int64) *readCache {
 		return c
 	}
 	c.recent = recent{limit: size / 4, values: map[cacheKey]cached{}}
+	c.plain = recent{limit: size / 8, values: map[cacheKey]cached{}}
 	c.often = otter.Must(&otter.Options[cacheKey, cached]{
-		MaximumWeight: uint64(size - size/4),
+		MaximumWeight: uint64(size - size/4 - size/8),
 		Weigher:       func(_ cacheKey, v cached) uint32 { return v.weight() },
 		Executor:      func(task func()) { task() }, // no goroutine that outlives a call
 	})
@@ -154,6 +160,36 @@ func (r *recent) drop(k cacheKey) {
 		r.size -= int64(v.weight())
 		delete(r.values, k)
 	}
+}
+
+// plainBlocks finds the decompressed blocks of one chunk in a cache. A nil one has none.
+type plainBlocks struct {
+	cache *recent
+	key   cacheKey // of the block with the chunk's record 0
+}
+
+func (r *Reader) plainBlocks(basin BasinID, object ObjectID, chunk uint64) *plainBlocks {
+	return &plainBlocks{&r.cache.plain, cacheKey{basin: basin, object: object, offset: chunk, kind: plainBlock}}
+}
+
+// open is openBlock, through the cache. end, a number in the chunk, is where the caller stops reading: a block that is
+// read to its own end is not kept. What is kept was verified when it was decompressed.
+func (p *plainBlocks) open(seed uint32, b placedBlock, end uint64) (blockHeader, []byte, error) {
+	if p == nil || p.cache.limit == 0 {
+		return openBlock(seed, b.first, b.data)
+	}
+	key := p.key
+	key.length = b.first
+	if v, ok := p.cache.get(key); ok {
+		if h, err := parseBlockHeader(b.data); err == nil && int(h.raw) == len(v.data) {
+			return h, v.data, nil
+		}
+	}
+	h, raw, err := openBlock(seed, b.first, b.data)
+	if err == nil && h.codec == codecZstd && end < uint64(b.first)+uint64(h.records) {
+		p.cache.put(key, cached{data: raw})
+	}
+	return h, raw, err
 }
 
 // fetchTimeout bounds a fetch that may have lost its callers.

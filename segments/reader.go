@@ -60,12 +60,18 @@ func (r *Reader) Stats() ReaderStats {
 // error is a *CorruptError that names records of the entry; reading on at its End() gets what is behind. If the
 // object is gone it is ErrObjectNotFound, which calls for a fresh head (design 8).
 func (r *Reader) Read(ctx context.Context, basin BasinID, stream StreamID, e *Entry, from uint32, maxBytes int) ([]StoredRecord, error) {
-	if from >= e.N || e.Skip > math.MaxUint32-e.N {
+	return r.ReadSome(ctx, basin, stream, e, from, e.N, maxBytes)
+}
+
+// ReadSome is Read for a caller who comes again soon for what follows: of what it fetches, up to maxBytes, it decodes
+// at most n records. n is at least 1.
+func (r *Reader) ReadSome(ctx context.Context, basin BasinID, stream StreamID, e *Entry, from, n uint32, maxBytes int) ([]StoredRecord, error) {
+	if from >= e.N || n == 0 || e.Skip > math.MaxUint32-e.N {
 		return nil, fmt.Errorf("read record %d of an entry of %d", from, e.N)
 	}
-	want := chunkRange{stream: stream, skip: uint64(e.Skip) + uint64(from), n: uint64(e.N - from), budget: maxBytes}
+	want := chunkRange{stream: stream, skip: uint64(e.Skip) + uint64(from), n: uint64(e.N - from), take: uint64(n), budget: maxBytes}
 	if e.Inline() {
-		records, err := want.decode(blockWalk{rest: e.Data})
+		records, err := want.decode(blockWalk{rest: e.Data}, nil)
 		if len(records) > 0 {
 			return records, nil
 		}
@@ -78,16 +84,17 @@ func (r *Reader) Read(ctx context.Context, basin BasinID, stream StreamID, e *En
 	return nil, inEntry(err, e, "chunk in segment "+e.Object.String())
 }
 
-// chunkRange is what Read wants of a chunk: n records from the skip-th on, of which budget bytes are enough.
+// chunkRange is what Read wants of a chunk: n records from the skip-th on, of which budget bytes are enough, and the
+// first take of them at once.
 type chunkRange struct {
-	stream  StreamID
-	skip, n uint64
-	budget  int
+	stream        StreamID
+	skip, n, take uint64
+	budget        int
 }
 
-func (w *chunkRange) decode(walk blockWalk) ([]StoredRecord, error) {
-	d := chunkReader{seed: streamSeed(w.stream), walk: walk}
-	return d.read(w.skip, w.n, w.budget)
+func (w *chunkRange) decode(walk blockWalk, plain *plainBlocks) ([]StoredRecord, error) {
+	d := chunkReader{seed: streamSeed(w.stream), walk: walk, plain: plain}
+	return d.read(w.skip, min(w.n, w.take), w.budget)
 }
 
 // inEntry makes an error about records of a chunk one about records of the entry.
@@ -125,7 +132,7 @@ func (r *Reader) readSegment(ctx context.Context, basin BasinID, e *Entry, want 
 	if err != nil {
 		return nil, err
 	}
-	records, err := want.decode(blockWalk{rest: v.data})
+	records, err := want.decode(blockWalk{rest: v.data}, r.plainBlocks(basin, e.Object, e.Offset))
 	if len(records) == 0 && err != nil {
 		// The bytes may have been damaged on their way here, and the next reader should not get the same ones.
 		r.cache.forget(key)
@@ -155,7 +162,7 @@ func (r *Reader) readDamaged(ctx context.Context, basin BasinID, e *Entry, want 
 	if err != nil {
 		return nil, cause
 	}
-	return want.decode(blockWalk{rest: data, table: c.Blocks, sure: true})
+	return want.decode(blockWalk{rest: data, table: c.Blocks, sure: true}, nil)
 }
 
 // chunkInfo finds the entry's chunk in the footer of its segment.
@@ -188,13 +195,17 @@ func (r *Reader) readBlocks(ctx context.Context, basin BasinID, object ObjectID,
 			return nil, err
 		}
 	}
-	d := chunkReader{seed: streamSeed(want.stream)}
+	d := chunkReader{seed: streamSeed(want.stream), plain: r.plainBlocks(basin, object, c.Offset)}
 	first, offset, next := run.first, run.offset, want.skip
+	wanted := want.skip + min(want.n, want.take)
 	for i, block := range data {
+		if next >= wanted {
+			break
+		}
 		info := run.blocks[i]
 		end := uint64(first) + uint64(info.Records)
 		d.walk = blockWalk{rest: block, table: run.blocks[i : i+1], sure: true, first: first}
-		if _, err := d.read(next, min(end, want.skip+want.n)-next, math.MaxInt); err != nil {
+		if _, err := d.read(next, min(end, wanted)-next, math.MaxInt); err != nil {
 			r.cache.forget(cacheKey{basin, object, offset, info.Length, oneBlock})
 			return d.out, err
 		}
