@@ -60,7 +60,7 @@ func sessionsByNode(t *testing.T, server *harness.Server, seen func(sessionOutco
 func TestSessionsByTypeScriptSDK(t *testing.T) {
 	t.Parallel()
 	server := start(t, dataFolder(t), "--trim-delay=300ms")
-	want := []string{"appendSession", "readSession", "producer", "follow", "matchSeqNum", "fencing", "trim", "missing"}
+	want := []string{"appendSession", "readSession", "producer", "follow", "matchSeqNum", "fencing", "trim", "missing", "creation"}
 	for name, args := range map[string][]string{
 		"frames": nil,
 		"gzip":   {"--compression", "gzip"},

@@ -299,6 +299,26 @@ async function missing(stream, { s2, basin, on }) {
   return {};
 }
 
+/** Streams that sessions and reads make have the config that these ask for, over the basin's defaults. */
+async function creation(stream, { s2, basin, on }) {
+  const making = `${basin}-making`;
+  const config = { createStreamOnAppend: true, createStreamOnRead: true, defaultStreamConfig: { storageClass: "standard" } };
+  await tolerateExisting(() => s2.basins.create({ basin: making, config }));
+  const streamConfig = { retentionPolicy: { ageSecs: 3600 }, deleteOnEmpty: { minAgeSecs: 300 } };
+  const appended = s2.basin(making).stream(`${stream.name}/appended`, on);
+  const session = await appended.appendSession({ streamConfig });
+  await (await session.submit(batchOf(["x"]))).ack();
+  await soon("the end of the session", session.close());
+  const read = s2.basin(making).stream(`${stream.name}/read`, on);
+  await soon("a read of nothing", collect(await read.readSession({ ...from(0), stop: { waitSecs: 0 }, streamConfig })));
+  for (const { name } of [appended, read]) {
+    const made = await s2.basin(making).streams.getConfig({ stream: name });
+    const { storageClass, retentionPolicy, deleteOnEmpty } = made;
+    assert.deepEqual({ storageClass, retentionPolicy, deleteOnEmpty }, { storageClass: "standard", ...streamConfig }, name);
+  }
+  return {};
+}
+
 /**
  * Appends ahead while the server is killed and started again. The SDK connects anew and sends again what was not
  * acknowledged, as far as its policy allows; what it gave up on ends the case, well.
@@ -340,7 +360,7 @@ async function resume(stream, { batches, match, retry }) {
 }
 
 // resume needs somebody who kills the server: it is run only by name.
-const cases = { appendSession, readSession, producer, follow, matchSeqNum, fencing, trim, missing, resume };
+const cases = { appendSession, readSession, producer, follow, matchSeqNum, fencing, trim, missing, creation, resume };
 
 async function main(opts) {
   // Batches that wait behind others spend their time for an answer too, and the SDK then sends them all again, which the
