@@ -87,6 +87,7 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 
 // service is what answers requests, and what works behind it.
 type service struct {
+	held      *stores
 	streams   *coordinator.Coordinator
 	directory *tenancy.Directory
 	server    *http.Server
@@ -137,7 +138,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 		return nil, fmt.Errorf("make API: %w", err)
 	}
 	s := &service{
-		streams: streams, directory: directory, log: logger,
+		held: held, streams: streams, directory: directory, log: logger,
 		walk: &tenancy.Upkeep{
 			Directory: directory, Coordinator: streams, Log: logger, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
 		},
