@@ -1,5 +1,6 @@
 // Command bench measures a freshly started server on a data folder, and in the same run the file system below that folder,
-// and prints a block of Markdown for docs/results.md, which says how each figure is taken.
+// and prints a block of Markdown for docs/results.md, which says how each figure is taken. With TAILRACE_E2E_STORES it does
+// so on a bucket and a table, beside those two alone.
 package main
 
 import (
@@ -38,6 +39,9 @@ func run(ctx context.Context, dir string, each time.Duration) error {
 	bin, err := harness.Binary(ctx, work)
 	if err != nil {
 		return err
+	}
+	if harness.Shared() {
+		return runShared(ctx, bin, work, each)
 	}
 	data := filepath.Join(work, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {

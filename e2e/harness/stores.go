@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 )
 
@@ -22,7 +23,9 @@ const (
 )
 
 // The object stores by their variables; the first that is set is used.
-var s3Variables = []string{"TAILRACE_S3_VERSITYGW", "TAILRACE_S3_MINIO"}
+var s3Variables = []string{s3Prefix + "VERSITYGW", s3Prefix + "MINIO"}
+
+const s3Prefix = "TAILRACE_S3_"
 
 // Shared reports whether servers are started on a bucket and a table. Then what Options call a data folder is a name by
 // which servers share stores.
@@ -39,6 +42,16 @@ func Endpoints() (s3, dynamoDB string, err error) {
 		return "", "", errors.New("no servers for a bucket and a table: run under tools/with-servers versitygw dynalite --")
 	}
 	return s3, dynamoDB, nil
+}
+
+// S3Name names the kind of the object store at an endpoint.
+func S3Name(endpoint string) string {
+	for _, variable := range s3Variables {
+		if os.Getenv(variable) == endpoint {
+			return strings.ToLower(strings.TrimPrefix(variable, s3Prefix))
+		}
+	}
+	return "an S3 server"
 }
 
 // StoreFlags are the flags for the stores that data stands for: the folder itself, or a prefix and a table of that name,
