@@ -55,11 +55,10 @@ func TestSharedCountsOfOneStream(t *testing.T) {
 	}
 }
 
-// wantCount allows for 2 % more or less: a move may be under way when counting begins or ends, and a head may be read for
-// the server's own readiness.
+// wantCount allows for 5 % more or less: appends go on while a move is under way, so that it takes a few entries more.
 func wantCount(t *testing.T, what string, got, want int) {
 	t.Helper()
-	if slack := max(3, want/50); got < want-slack || got > want+slack {
+	if slack := max(3, want/20); got < want-slack || got > want+slack {
 		t.Errorf("%d %s, want about %d", got, what, want)
 	}
 }
