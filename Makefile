@@ -1,8 +1,8 @@
 # What people run. The scripts behind it are in tools/; each says at its top what it does.
-.PHONY: help run build test e2e sdk-suites lint generate bench
+.PHONY: help run build test e2e sdk-suites lint generate bench bench-shared
 
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 run: ## serve on the embedded store, with data in ./tailrace-data (ARGS="--memory" for flags)
 	go run ./cmd/tailrace serve $(ARGS)
@@ -30,3 +30,6 @@ generate: ## write the generated files anew
 
 bench: ## measure a fresh server beside the file system below it, as Markdown for docs/results.md
 	BENCH_COMMAND="make bench" go run ./e2e/bench $(ARGS)
+
+bench-shared: ## the same on a bucket and a table, beside those two alone
+	BENCH_COMMAND="make bench-shared" TAILRACE_E2E_STORES=s3+dynamodb tools/with-servers versitygw dynalite -- go run ./e2e/bench $(ARGS)
