@@ -62,10 +62,25 @@ func (x *exchange) Write(b []byte) (int, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
-	n, err := x.ResponseWriter.Write(b)
-	x.out += int64(n)
-	return n, err
+	total := 0
+	for {
+		piece := b
+		if x.stream && len(b) > pieceBytes {
+			piece = b[:pieceBytes]
+			x.armWrite()
+		}
+		n, err := x.ResponseWriter.Write(piece)
+		x.out += int64(n)
+		if total += n; err != nil || len(piece) == len(b) {
+			return total, err
+		}
+		b = b[len(piece):]
+	}
 }
+
+// pieceBytes is the part of a large event that a client has writeTimeout for: one that is slow and reads all the time is
+// not cut.
+const pieceBytes = 256 << 10
 
 // armWrite gives the client writeTimeout from now. net/http has no deadline per write: it arms one per response, which
 // would cut a long stream.

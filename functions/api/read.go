@@ -171,12 +171,22 @@ func tailOf(e *coordinator.ReadEvent) *wire.StreamPosition {
 type buffer struct{ b []byte }
 
 // bufferMax is the size from which a buffer is not kept: most answers are small, and one of 1 MiB of control
-// characters takes 6 MiB.
-const bufferMax = 2 << 20
+// characters takes 6 MiB. Those of events are few and small, since a client that stops reading keeps one.
+const (
+	bufferMax      = 2 << 20
+	eventBufferMax = 256 << 10
+)
 
-type bufferPool struct{ pool sync.Pool }
+type bufferPool struct {
+	pool sync.Pool
+	max  int
+}
 
-var buffers = bufferPool{sync.Pool{New: func() any { return new(buffer) }}}
+func newBufferPool(most int) *bufferPool {
+	return &bufferPool{sync.Pool{New: func() any { return new(buffer) }}, most}
+}
+
+var buffers, eventBuffers = newBufferPool(bufferMax), newBufferPool(eventBufferMax)
 
 func (p *bufferPool) get() *buffer {
 	b := p.pool.Get().(*buffer)
@@ -185,7 +195,7 @@ func (p *bufferPool) get() *buffer {
 }
 
 func (p *bufferPool) put(b *buffer) {
-	if cap(b.b) <= bufferMax {
+	if cap(b.b) <= p.max {
 		p.pool.Put(b)
 	}
 }

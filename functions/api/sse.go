@@ -41,25 +41,33 @@ type events struct {
 
 func (s *events) event(e *coordinator.ReadEvent) error {
 	if len(e.Records) == 0 {
-		return s.write(func(dst []byte) []byte {
+		return s.write(eventBuffers, func(dst []byte) []byte {
 			return wire.AppendSSEPing(dst, uint64(s.now().UnixMilli()), position(*e.Tail))
 		})
 	}
 	s.count += uint64(len(e.Records))
 	s.bytes += e.Bytes
 	id := wire.EventID{SeqNum: e.Start + uint64(len(e.Records)) - 1, Count: s.count, Bytes: s.bytes}
-	return s.write(func(dst []byte) []byte { return wire.AppendSSEBatch(dst, id, recordsOf(e), tailOf(e), s.format) })
+	pool := eventBuffers
+	if e.Bytes > eventBufferMax/2 {
+		pool = buffers
+	}
+	return s.write(pool, func(dst []byte) []byte {
+		dst = wire.AppendSSEBatch(dst, id, recordsOf(e), tailOf(e), s.format)
+		*e = coordinator.ReadEvent{} // the write may take long, and needs the text alone
+		return dst
+	})
 }
 
-func (s *events) end() error { return s.write(wire.AppendSSEDone) }
+func (s *events) end() error { return s.write(eventBuffers, wire.AppendSSEDone) }
 
 func (s *events) failed(err error) error {
-	return s.write(func(dst []byte) []byte { return wire.AppendSSEError(dst, err) })
+	return s.write(eventBuffers, func(dst []byte) []byte { return wire.AppendSSEError(dst, err) })
 }
 
-func (s *events) write(encode func(dst []byte) []byte) error {
-	buf := buffers.get()
-	defer buffers.put(buf)
+func (s *events) write(pool *bufferPool, encode func(dst []byte) []byte) error {
+	buf := pool.get()
+	defer pool.put(buf)
 	buf.b = encode(buf.b)
 	_, err := s.x.Write(buf.b)
 	return err
