@@ -46,6 +46,7 @@ type cached struct {
 	data   []byte
 	footer *Footer
 	page   *Page
+	stream StreamID // of a decompressed block: what its checksum proved
 }
 
 // weight is about what v takes in memory.
@@ -164,12 +165,13 @@ func (r *recent) drop(k cacheKey) {
 
 // plainBlocks finds the decompressed blocks of one chunk in a cache. A nil one has none.
 type plainBlocks struct {
-	cache *recent
-	key   cacheKey // of the block with the chunk's record 0
+	cache  *recent
+	stream StreamID
+	key    cacheKey // of the block with the chunk's record 0
 }
 
-func (r *Reader) plainBlocks(basin BasinID, object ObjectID, chunk uint64) *plainBlocks {
-	return &plainBlocks{&r.cache.plain, cacheKey{basin: basin, object: object, offset: chunk, kind: plainBlock}}
+func (r *Reader) plainBlocks(basin BasinID, stream StreamID, object ObjectID, chunk uint64) *plainBlocks {
+	return &plainBlocks{&r.cache.plain, stream, cacheKey{basin: basin, object: object, offset: chunk, kind: plainBlock}}
 }
 
 // open is openBlock, through the cache. end, a number in the chunk, is where the caller stops reading: a block that is
@@ -180,14 +182,14 @@ func (p *plainBlocks) open(seed uint32, b placedBlock, end uint64) (blockHeader,
 	}
 	key := p.key
 	key.length = b.first
-	if v, ok := p.cache.get(key); ok {
+	if v, ok := p.cache.get(key); ok && v.stream == p.stream {
 		if h, err := parseBlockHeader(b.data); err == nil && int(h.raw) == len(v.data) {
 			return h, v.data, nil
 		}
 	}
 	h, raw, err := openBlock(seed, b.first, b.data)
 	if err == nil && h.codec == codecZstd && end < uint64(b.first)+uint64(h.records) {
-		p.cache.put(key, cached{data: raw})
+		p.cache.put(key, cached{data: raw, stream: p.stream})
 	}
 	return h, raw, err
 }

@@ -132,7 +132,7 @@ func (r *Reader) readSegment(ctx context.Context, basin BasinID, e *Entry, want 
 	if err != nil {
 		return nil, err
 	}
-	records, err := want.decode(blockWalk{rest: v.data}, r.plainBlocks(basin, e.Object, e.Offset))
+	records, err := want.decode(blockWalk{rest: v.data}, r.plainBlocks(basin, want.stream, e.Object, e.Offset))
 	if len(records) == 0 && err != nil {
 		// The bytes may have been damaged on their way here, and the next reader should not get the same ones.
 		r.cache.forget(key)
@@ -195,7 +195,7 @@ func (r *Reader) readBlocks(ctx context.Context, basin BasinID, object ObjectID,
 			return nil, err
 		}
 	}
-	d := chunkReader{seed: streamSeed(want.stream), plain: r.plainBlocks(basin, object, c.Offset)}
+	d := chunkReader{seed: streamSeed(want.stream), plain: r.plainBlocks(basin, want.stream, object, c.Offset)}
 	first, offset, next := run.first, run.offset, want.skip
 	wanted := want.skip + min(want.n, want.take)
 	for i, block := range data {
