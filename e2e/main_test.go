@@ -25,7 +25,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 const (
 	// folderTests are about data folders, or about figures of the embedded store.
 	folderTests = "^(TestSyncedBeforeAnswered|TestSecondProcessOnOneFolderIsRefused|TestForeignFoldersAreRefused|" +
-		"TestMisconfigurationIsSaidAtOnce|TestGoldenDataFolder|TestOperatingCommandsRunAsWritten|TestBL140ManyIdleStreams)$"
+		"TestMisconfigurationIsSaidAtOnce|TestGoldenDataFolder|TestOperatingCommandsRunAsWritten|" +
+		"TestBL140ManyIdleStreams|TestLongStreamStaysSmall|TestBL084TrimmedAheadOfASlowReader|TestManyFollowersGetEverythingOnce|" +
+		"TestBL055StalledReadersCostLittle|TestBL058AbortedRequestsLeaveNothing)$"
 	// sharedTests are about stores that several servers use.
 	sharedTests = "^TestShared"
 )
