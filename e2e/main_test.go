@@ -23,10 +23,10 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 // Which tests run on which stores. What is left out of one run is in the other; tools/test does both.
 const (
-	// folderTests are about data folders, or about figures of the embedded store.
+	// folderTests are about data folders, or about what one process may take, which the stores have little part in.
 	folderTests = "^(TestSyncedBeforeAnswered|TestSecondProcessOnOneFolderIsRefused|TestForeignFoldersAreRefused|" +
 		"TestMisconfigurationIsSaidAtOnce|TestGoldenDataFolder|TestOperatingCommandsRunAsWritten|" +
-		"TestBL140ManyIdleStreams|TestLongStreamStaysSmall|TestBL084TrimmedAheadOfASlowReader|TestManyFollowersGetEverythingOnce|" +
+		"TestBL140ManyIdleStreams|TestLongStreamStaysSmall|TestBL084TrimmedAheadOfASlowReader|" +
 		"TestBL055StalledReadersCostLittle|TestBL058AbortedRequestsLeaveNothing)$"
 	// sharedTests are about stores that several servers use.
 	sharedTests = "^TestShared"
