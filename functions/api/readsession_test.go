@@ -271,7 +271,7 @@ func TestReadSessionsShareFetches(t *testing.T) {
 	r := newSessionRig(t)
 	r.create("s")
 	d := r.openHTTP1("POST", recordsOfS).mustOpen()
-	const batches = 20
+	const batches = 6 // with more, 200 clients take longer on a busy machine than they have for a frame
 	for i := range uint64(batches) {
 		d.append(inputOf(slices.Repeat([]string{repeat("x", 500)}, 200)...))
 		d.wantAck(200*i, 200*i+200)
@@ -290,7 +290,7 @@ func TestReadSessionsShareFetches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each of the 20 segments is fetched, in a few pieces; not 200 times.
+	// Each of the 6 segments is fetched, in a few pieces; not 200 times.
 	if gets := r.objects.Counts().Gets - before; gets > 5*batches {
 		t.Errorf("%d readers made %d fetches for %d segments", readers, gets, batches)
 	}
