@@ -47,6 +47,30 @@ const (
 	ConsistencyStrong   = "strong"
 )
 
+// CheckSingle refuses a request with two values for a header that has one: `bad_header`. Of two basins, tokens or conditions
+// a proxy may take one and a server the other, so none is. The rule is for kinds and not for names: all headers of S2 and
+// of Tailrace have one value, and so have the two here that are neither's. Equal values count as two.
+func CheckSingle(h http.Header) error {
+	for name, values := range h {
+		if len(values) > 1 && single(name) {
+			return Errorf(CodeBadHeader, "the request has the header %s %d times; send it once", strings.ToLower(name), len(values))
+		}
+	}
+	return nil
+}
+
+// single reports whether a header, by its canonical name, has one value.
+func single(name string) bool {
+	switch name {
+	case "Authorization", canonicalLastEventID:
+		return true
+	}
+	return strings.HasPrefix(name, "S2-") || strings.HasPrefix(name, "Tailrace-")
+}
+
+// canonicalLastEventID is HeaderLastEventID as net/http files it.
+const canonicalLastEventID = "Last-Event-Id"
+
 // header gives a header's value, trimmed, and whether it is there: an empty value is not an absent one.
 func header(h http.Header, name string) (value string, ok bool) {
 	values := h.Values(name)

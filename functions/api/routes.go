@@ -115,7 +115,11 @@ func (rt *router) path(path string, m methods) http.Handler {
 			return
 		}
 		x.route = labels[r.Method]
-		if err := serve(x, r); err != nil {
+		err := wire.CheckSingle(r.Header)
+		if err == nil {
+			err = serve(x, r)
+		}
+		if err != nil {
 			rt.fail(x, r, err)
 		}
 	})
