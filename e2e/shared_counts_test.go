@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tailrace-streams/tailrace/e2e/faultproxy"
 )
 
 // What appends cost in requests, counted before the stores (protocol 10): TAILRACE_COUNTED_APPENDS of them, 1,000 for the
@@ -33,27 +35,27 @@ func TestSharedCountsOfOneStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s3, dynamoDB, flags := relays(t)
+			s3, dynamoDB, flags := proxies(t)
 			server := start(t, dataFolder(t), flags...)
 			c, n := newClient(server.URL, "counts-one-"+name), countedAppends(t)
 			c.create(t, "s")
 			c.mustAppend(t, "s", appendInput{Records: bodies(test.body)}) // finds the stream and makes its sequencer
-			s3.counted()
-			dynamoDB.counted()
+			s3.Counted()
+			dynamoDB.Counted()
 			for range n {
 				c.mustAppend(t, "s", appendInput{Records: bodies(test.body)})
 			}
-			puts, updates := s3.counted(), dynamoDB.counted()
+			puts, updates := s3.Counted(), dynamoDB.Counted()
 			t.Logf("%d %s appends to one stream, one after the other: %d PUTs, %d GETs, %d head writes, %d reads of the table",
-				n, name, puts[putObject], puts[getObject], updates[updateItem], updates[getItem])
+				n, name, puts[faultproxy.PutObject], puts[faultproxy.GetObject], updates[faultproxy.UpdateItem], updates[faultproxy.GetItem])
 			// Appends go on while a move is under way, so that it takes more entries where a PUT takes longer.
-			moves := updates[updateItem] - n
+			moves := updates[faultproxy.UpdateItem] - n
 			if most := n/moveEntries + 1; moves > most || moves < most/2 {
 				t.Errorf("%d moves, want %d or a few less", moves, most)
 			}
-			wantCount(t, "PUTs", puts[putObject], n*test.putsEach+moves*test.putsPerMove)
-			wantCount(t, "GETs", puts[getObject], 0)
-			wantCount(t, "reads of the table", updates[getItem], 0)
+			wantCount(t, "PUTs", puts[faultproxy.PutObject], n*test.putsEach+moves*test.putsPerMove)
+			wantCount(t, "GETs", puts[faultproxy.GetObject], 0)
+			wantCount(t, "reads of the table", updates[faultproxy.GetItem], 0)
 		})
 	}
 }
@@ -71,7 +73,7 @@ func wantCount(t *testing.T, what string, got, want int) {
 // stream yet, and a commit. Small records need no PUT. Large ones that come at once share them.
 func TestSharedCountsOfManyStreams(t *testing.T) {
 	t.Parallel()
-	s3, dynamoDB, flags := relays(t)
+	s3, dynamoDB, flags := proxies(t)
 	server := start(t, dataFolder(t), flags...)
 	c, n := newClient(server.URL, "counts-of-many"), countedAppends(t)
 	must(t, 201, nil)(c.do(t.Context(), http.MethodPost, "/v1/basins", map[string]any{"basin": c.basin}))
@@ -79,25 +81,25 @@ func TestSharedCountsOfManyStreams(t *testing.T) {
 		return succeed(201)(c.do(t.Context(), http.MethodPost, "/v1/streams", map[string]any{"stream": fmt.Sprintf("s-%d", i)}))
 	})
 	appendToAll := func(workers int, body string) (puts, updates map[string]int) {
-		s3.counted()
-		dynamoDB.counted()
+		s3.Counted()
+		dynamoDB.Counted()
 		atOnce(t, workers, n, func(i int) error {
 			return succeed(200)(c.append(t.Context(), fmt.Sprintf("s-%d", i), appendInput{Records: bodies(body)}))
 		})
-		puts, updates = s3.counted(), dynamoDB.counted()
+		puts, updates = s3.Counted(), dynamoDB.Counted()
 		t.Logf("%d appends of %d bytes to as many streams, %d at once: %d PUTs, %d GETs, %d head writes, %d reads of the table",
-			n, len(body), workers, puts[putObject], puts[getObject], updates[updateItem], updates[getItem])
+			n, len(body), workers, puts[faultproxy.PutObject], puts[faultproxy.GetObject], updates[faultproxy.UpdateItem], updates[faultproxy.GetItem])
 		return puts, updates
 	}
 	puts, updates := appendToAll(16, strings.Repeat("s", 100))
-	wantCount(t, "head writes", updates[updateItem], n)
-	wantCount(t, "reads of the table", updates[getItem], 2*n)
-	wantCount(t, "PUTs", puts[putObject], 0)
+	wantCount(t, "head writes", updates[faultproxy.UpdateItem], n)
+	wantCount(t, "reads of the table", updates[faultproxy.GetItem], 2*n)
+	wantCount(t, "PUTs", puts[faultproxy.PutObject], 0)
 	puts, updates = appendToAll(32, strings.Repeat("l", 4000))
-	wantCount(t, "head writes", updates[updateItem], n)
-	wantCount(t, "reads of the table", updates[getItem], 0)
-	if puts[putObject] > n/2 {
-		t.Errorf("%d PUTs: appends that come at once do not share them", puts[putObject])
+	wantCount(t, "head writes", updates[faultproxy.UpdateItem], n)
+	wantCount(t, "reads of the table", updates[faultproxy.GetItem], 0)
+	if puts[faultproxy.PutObject] > n/2 {
+		t.Errorf("%d PUTs: appends that come at once do not share them", puts[faultproxy.PutObject])
 	}
 }
 

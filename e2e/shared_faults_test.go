@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tailrace-streams/tailrace/e2e/faultproxy"
 	"github.com/tailrace-streams/tailrace/e2e/harness"
 )
 
@@ -36,13 +37,11 @@ func status(t *testing.T, server *harness.Server, path string) int {
 // is not ready, refuses definitely and says when to come again, and serves once they are well.
 func TestSharedBL101StartWhileThrottled(t *testing.T) {
 	t.Parallel()
-	for name, which := range map[string]func(s3, dynamoDB *relay){
-		"bucket":                  func(s3, _ *relay) { s3.set(slowDown, false) },
-		"table":                   func(_, dynamoDB *relay) { dynamoDB.set(throttled, false) },
-		"neither of them answers": func(s3, dynamoDB *relay) { s3.set(nil, true); dynamoDB.set(nil, true) },
-		"the bucket has gone away": func(s3, _ *relay) {
-			s3.set(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false)
-		},
+	for name, which := range map[string]func(s3, dynamoDB *faultproxy.Proxy){
+		"bucket":                   func(s3, _ *faultproxy.Proxy) { s3.On(refusing(faultproxy.SlowDown)) },
+		"table":                    func(_, dynamoDB *faultproxy.Proxy) { dynamoDB.On(refusing(faultproxy.Throttled)) },
+		"neither of them answers":  func(s3, dynamoDB *faultproxy.Proxy) { s3.On(silent); dynamoDB.On(silent) },
+		"the bucket has gone away": func(s3, _ *faultproxy.Proxy) { s3.On(gone) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +49,7 @@ func TestSharedBL101StartWhileThrottled(t *testing.T) {
 			well := start(t, data) // makes the basin and the stream, and knows nothing of the trouble
 			c := newClient(well.URL, "throttled-start")
 			c.create(t, "s")
-			s3, dynamoDB, flags := relays(t)
+			s3, dynamoDB, flags := proxies(t)
 			which(s3, dynamoDB)
 			server := startWith(t, harness.Options{Data: data, Args: flags, NotReady: true})
 			if got := status(t, server, "/health"); got != 200 {
@@ -67,8 +66,8 @@ func TestSharedBL101StartWhileThrottled(t *testing.T) {
 					t.Fatalf("an append meanwhile: %v %v, %v", a, a.header, err)
 				}
 			}
-			s3.set(nil, false)
-			dynamoDB.set(nil, false)
+			s3.On(nil)
+			dynamoDB.On(nil)
 			eventually(t, "ready once the stores are well", func() bool { return status(t, server, "/ready") == 200 })
 			if got := c.mustAppend(t, "s", appendInput{Records: bodies("first")}); got.Start.SeqNum != 0 {
 				t.Errorf("the first append after it got %+v", got)
@@ -84,10 +83,10 @@ func TestSharedBL144Readiness(t *testing.T) {
 	for _, name := range []string{"table", "bucket"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s3, dynamoDB, flags := relays(t)
+			s3, dynamoDB, flags := proxies(t)
 			server := start(t, dataFolder(t), flags...)
-			cut := map[string]*relay{"table": dynamoDB, "bucket": s3}[name]
-			cut.set(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false)
+			cut := map[string]*faultproxy.Proxy{"table": dynamoDB, "bucket": s3}[name]
+			cut.On(gone)
 			since := time.Now()
 			eventually(t, "not ready", func() bool { return status(t, server, "/ready") == 503 })
 			if took := time.Since(since); took > settles {
@@ -96,7 +95,7 @@ func TestSharedBL144Readiness(t *testing.T) {
 			if got := status(t, server, "/health"); got != 200 {
 				t.Errorf("/health is %d", got)
 			}
-			cut.set(nil, false)
+			cut.On(nil)
 			eventually(t, "ready again", func() bool { return status(t, server, "/ready") == 200 })
 		})
 	}
@@ -106,7 +105,7 @@ func TestSharedBL144Readiness(t *testing.T) {
 // thaw its next ten appends succeed, and quickly.
 func TestSharedBL126Thaw(t *testing.T) {
 	t.Parallel()
-	s3, dynamoDB, flags := relays(t)
+	s3, dynamoDB, flags := proxies(t)
 	server := start(t, dataFolder(t), flags...)
 	c := newClient(server.URL, "freeze-and-thaw")
 	c.create(t, "s")
@@ -143,14 +142,14 @@ func TestSharedBL130SilentStore(t *testing.T) {
 	for _, name := range []string{"table", "bucket"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s3, dynamoDB, flags := relays(t)
+			s3, dynamoDB, flags := proxies(t)
 			server := start(t, dataFolder(t), flags...)
 			c := newClient(server.URL, "silent-"+name)
 			c.create(t, "s")
 			in := appendInput{Records: bodies(strings.Repeat("large ", 4000))}
 			c.mustAppend(t, "s", in)
-			silent := map[string]*relay{"table": dynamoDB, "bucket": s3}[name]
-			silent.set(nil, true)
+			hole := map[string]*faultproxy.Proxy{"table": dynamoDB, "bucket": s3}[name]
+			hole.On(silent)
 			var all sync.WaitGroup
 			for range 8 {
 				all.Go(func() {
@@ -164,7 +163,7 @@ func TestSharedBL130SilentStore(t *testing.T) {
 				})
 			}
 			all.Wait()
-			silent.set(nil, false)
+			hole.On(nil)
 			since := time.Now()
 			eventually(t, "an append after the silence", func() bool {
 				a, err := c.append(t.Context(), "s", in)
