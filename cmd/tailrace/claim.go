@@ -116,6 +116,8 @@ func (c *claimer) claimed(ctx context.Context) (bool, error) {
 	for _, info := range found {
 		content, err := c.readClaim(ctx, info.Key)
 		switch {
+		case errors.Is(err, segments.ErrObjectNotFound):
+			continue // another table claimed the place at the same time and gave up
 		case err != nil:
 			return false, err
 		case content.StoreID != c.id:
