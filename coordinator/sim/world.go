@@ -99,6 +99,7 @@ func (w *world) park(c *call) {
 
 // sleep lets simulated time pass, and everything that it wakes come to rest.
 func (w *world) sleep(d time.Duration) {
+	w.follow() // what was done so far comes before what a client's timer begins
 	time.Sleep(max(d, 0) + time.Duration(1+w.rng.IntN(999)))
 	synctest.Wait()
 }
