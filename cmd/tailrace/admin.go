@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator/dynamostore"
 	"github.com/tailrace-streams/tailrace/functions/config"
 	"github.com/tailrace-streams/tailrace/functions/config/cloud"
+	"github.com/tailrace-streams/tailrace/functions/stores"
 	"github.com/tailrace-streams/tailrace/tenancy"
 )
 
@@ -46,53 +47,33 @@ func (p *process) onStores(cmd *cobra.Command, work func(ctx context.Context, s 
 			return err
 		}
 		var s *service
-		if err = held.await(cmd.Context()); err == nil {
+		if err = held.Await(cmd.Context(), adminPatience); err == nil {
 			s, err = newService(cfg, held, logger)
 		}
 		if err == nil {
 			err = work(cmd.Context(), s, cfg)
 			s.streams.Close()
 		}
-		return errors.Join(err, held.close())
+		return errors.Join(err, held.Close())
 	}
 	return cmd
 }
 
-// errNoStores refuses to look after stores that are not there: opening them would make them, and a misspelt folder would
-// be reported as empty and well.
-var errNoStores = errors.New("there are no stores to look after; name them with --data, or --objects and --heads")
-
 func mustExist(cfg config.Config) error {
 	switch {
 	case cfg.Memory:
-		return fmt.Errorf("memory is not kept: %w", errNoStores)
+		return fmt.Errorf("memory is not kept: %w", stores.ErrNoStores)
 	case cfg.Shared():
 		return nil // judged where they are opened
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Data, formatName)); err != nil {
-		return fmt.Errorf("%w: %w", errNoStores, err)
+		return fmt.Errorf("%w: %w", stores.ErrNoStores, err)
 	}
 	return nil
 }
 
 // adminPatience is how long an operator's verb waits for stores that are out of reach.
 const adminPatience = 30 * time.Second
-
-// errNotReached ends a command whose stores stayed out of reach.
-var errNotReached = errors.New("the stores cannot be reached; the log says why")
-
-// await returns once the stores are open.
-func (s *stores) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, adminPatience)
-	defer cancel()
-	select {
-	case <-s.opened:
-		return nil
-	case <-s.failed:
-	case <-ctx.Done():
-	}
-	return errNotReached
-}
 
 func (p *process) createTableCommand() *cobra.Command {
 	var options dynamostore.TableOptions

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/functions/config"
+	"github.com/tailrace-streams/tailrace/functions/stores"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -35,7 +36,7 @@ func (p *process) probeCommand() *cobra.Command {
 			"PUT of 64 KiB, and both in turn, which is the least that a small and a large append can take. Leaves nothing behind.",
 		Example: "  tailrace admin probe --data ./tailrace-data --each 5s",
 	}, func(ctx context.Context, s *service, _ config.Config) error {
-		m := &measurement{table: s.held.table, objects: s.held.objects, key: coordinator.Key{Part: "store", Sort: "probe-" + rand.Text()}}
+		m := &measurement{table: s.held.Table, objects: s.held.Objects, key: coordinator.Key{Part: "store", Sort: "probe-" + rand.Text()}}
 		figures, err := m.run(ctx, each)
 		if err != nil {
 			return err
@@ -127,7 +128,7 @@ func (m *measurement) write(ctx context.Context) error {
 }
 
 func (m *measurement) put(ctx context.Context) error {
-	key := fmt.Sprintf("%s%s/%d", probeFolder, m.key.Sort, len(m.objs))
+	key := fmt.Sprintf("%s%s/%d", stores.ProbeFolder, m.key.Sort, len(m.objs))
 	m.objs = append(m.objs, key)
 	return m.objects.Put(ctx, key, random(probeObjectBytes))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/functions/api"
 	"github.com/tailrace-streams/tailrace/functions/config"
+	"github.com/tailrace-streams/tailrace/functions/stores"
 	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/tenancy"
 )
@@ -67,13 +68,13 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 	}
 	s, err := newService(cfg, held, logger)
 	if err != nil {
-		return errors.Join(err, held.close())
+		return errors.Join(err, held.Close())
 	}
-	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr()), held.where); err != nil {
-		return errors.Join(err, held.close())
+	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr()), held.Where); err != nil {
+		return errors.Join(err, held.Close())
 	}
-	s.begin(held.opened)
-	if err := p.serveUntilSignal(ctx, s, listener, held.failed); err != nil {
+	s.begin(held.Opened)
+	if err := p.serveUntilSignal(ctx, s, listener, held.Failed); err != nil {
 		return err
 	}
 	defer p.exitAnyway(cfg.ShutdownTimeout, logger)()
@@ -82,12 +83,12 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 		// Somebody still uses the stores. They stay open: what was acknowledged in them outlives any end of the process.
 		return err
 	}
-	return errors.Join(err, held.close())
+	return errors.Join(err, held.Close())
 }
 
 // service is what answers requests, and what works behind it.
 type service struct {
-	held      *stores
+	held      *stores.Stores
 	streams   *coordinator.Coordinator
 	directory *tenancy.Directory
 	server    *http.Server
@@ -103,14 +104,14 @@ type service struct {
 	endUpkeep context.CancelFunc
 }
 
-func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*service, error) {
+func newService(cfg config.Config, held *stores.Stores, logger zerolog.Logger) (*service, error) {
 	streams, err := coordinator.New(coordinator.Options{
-		Heads: held.heads, Objects: held.objects, Room: held.room,
+		Heads: held.Heads, Objects: held.Objects, Room: held.Room,
 		// A folder is locked, and memory cannot be shared.
-		Exclusive:     !held.shared,
+		Exclusive:     !held.Shared,
 		DoubtTimeout:  doubtTimeout,
 		AppendTimeout: appendTimeout,
-		Now:           held.now,
+		Now:           held.Now,
 		Log:           logger,
 		TrimDelay:     trimDelay(cfg),
 		CacheBytes:    int64(cfg.CacheBytes),
@@ -120,7 +121,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 		return nil, fmt.Errorf("make coordinator: %w", err)
 	}
 	directory, err := tenancy.New(tenancy.Options{
-		Table: held.table, Heads: held.heads, Log: logger, OnDeleted: streams.Poke, Clock: held.now,
+		Table: held.Table, Heads: held.Heads, Log: logger, OnDeleted: streams.Poke, Clock: held.Now,
 		Ciphers: []string{segments.CipherAES256GCM},
 	})
 	if err != nil {
@@ -128,7 +129,7 @@ func newService(cfg config.Config, held *stores, logger zerolog.Logger) (*servic
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registry.MustRegister(held.collectors...)
+	registry.MustRegister(held.Collectors...)
 	version, _ := build()
 	handler, err := api.New(api.Options{
 		Streams: streams, Directory: directory, Log: logger, Registry: registry, Version: version,

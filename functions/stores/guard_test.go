@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestGuardedStoresConform(t *testing.T) {
 	t.Parallel()
 	open := func() *guard {
 		store := memstore.New()
-		return guarded(backend{store, store, memobjects.New()})
+		return guarded(Backend{store, store, memobjects.New()})
 	}
 	storetest.RunHeads(t, func(*testing.T) coordinator.Heads { return guardedHeads{open()} })
 	storetest.RunTable(t, func(*testing.T) coordinator.Table { return guardedTable{open()} })
@@ -78,7 +78,7 @@ func TestGuardRefusesUntilOpen(t *testing.T) {
 func TestGuardCounts(t *testing.T) {
 	t.Parallel()
 	store := memstore.New()
-	g := guarded(backend{store, store, memobjects.New()})
+	g := guarded(Backend{store, store, memobjects.New()})
 	before := len(seriesOf(t, g))
 	table := guardedTable{g}
 	if _, err := table.Put(t.Context(), coordinator.Row{Key: objectsRow}, 0); err != nil {
@@ -160,7 +160,7 @@ func TestTemporary(t *testing.T) {
 		"no answer":          {answered{0, ""}, true},
 		"no table":           {fmt.Errorf("%w: %w", dynamostore.ErrNoTable, answered{400, "ResourceNotFoundException"}), false},
 		"a foreign table":    {dynamostore.ErrForeign, false},
-		"a foreign bucket":   {errForeignBucket, false},
+		"a foreign bucket":   {ErrForeignBucket, false},
 		"a certificate":      {fmt.Errorf("send: %w", &tls.CertificateVerificationError{Err: errors.New("x")}), false},
 		"a version":          {dynamostore.ErrVersion, false},
 	} {

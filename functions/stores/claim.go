@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -26,8 +26,8 @@ const bucketFormat = 1
 // does; whoever sees another's claim gives up. So no store needs to honour conditions on objects for this.
 const claimFolder = "store/"
 
-// probeFolder is where s3objects.Store.Probe puts what it tries a bucket with.
-const probeFolder = "probe/"
+// ProbeFolder is where s3objects.Store.Probe puts what it tries a bucket with.
+const ProbeFolder = "probe/"
 
 var objectsRow = coordinator.Key{Part: "store", Sort: "objects"}
 
@@ -42,8 +42,12 @@ type objectsPlace struct {
 	Objects string `json:"objects"`
 }
 
-// errForeignBucket is in the errors about a bucket that is not, or not this table's.
-var errForeignBucket = errors.New("the bucket is not this store's")
+// ErrForeignBucket is in the errors about a bucket that is not, or not this table's.
+var ErrForeignBucket = errors.New("the bucket is not this store's")
+
+// ErrNoStores refuses to look after stores that are not there: opening them would make them, and a misspelt folder would
+// be reported as empty and well.
+var ErrNoStores = errors.New("there are no stores to look after; name them with --data, or --objects and --heads")
 
 // claimer brings a table and a bucket together, or finds that they belong to others.
 type claimer struct {
@@ -55,7 +59,7 @@ type claimer struct {
 }
 
 // claim returns once bucket and table name each other. It costs a read, a listing and a read when they already do. Errors
-// that do not match errForeignBucket are the stores' own.
+// that do not match ErrForeignBucket are the stores' own.
 func (c *claimer) claim(ctx context.Context) error {
 	there, err := c.placed(ctx)
 	if err != nil {
@@ -67,9 +71,9 @@ func (c *claimer) claim(ctx context.Context) error {
 		return err
 	case !claimed && there:
 		return fmt.Errorf("the table keeps its objects in %s, and its claim is not there any more; is it the right endpoint, "+
-			"and has the bucket been emptied? %w", c.place, errForeignBucket)
+			"and has the bucket been emptied? %w", c.place, ErrForeignBucket)
 	case !claimed && !c.may:
-		return fmt.Errorf("%s has never been used with this table: %w", c.place, errNoStores)
+		return fmt.Errorf("%s has never been used with this table: %w", c.place, ErrNoStores)
 	case !claimed:
 		if err := c.makeClaim(ctx); err != nil {
 			return err
@@ -97,10 +101,10 @@ func (c *claimer) placed(ctx context.Context) (bool, error) {
 func (c *claimer) compare(row coordinator.Row) error {
 	var place objectsPlace
 	if err := json.Unmarshal(row.Value, &place); err != nil || place.Objects == "" {
-		return fmt.Errorf("the table's row on where its objects are is damaged: %w", errForeignBucket)
+		return fmt.Errorf("the table's row on where its objects are is damaged: %w", ErrForeignBucket)
 	}
 	if place.Objects != c.place {
-		return fmt.Errorf("the table keeps its objects in %s and not in %s: %w", place.Objects, c.place, errForeignBucket)
+		return fmt.Errorf("the table keeps its objects in %s and not in %s: %w", place.Objects, c.place, ErrForeignBucket)
 	}
 	return nil
 }
@@ -122,7 +126,7 @@ func (c *claimer) claimed(ctx context.Context) (bool, error) {
 			return false, err
 		case content.StoreID != c.id:
 			return false, fmt.Errorf("%s is claimed for the table with id %s by the object %s, and this table has id %s: %w",
-				c.place, content.StoreID, info.Key, c.id, errForeignBucket)
+				c.place, content.StoreID, info.Key, c.id, ErrForeignBucket)
 		}
 		ours = true
 	}
@@ -136,11 +140,11 @@ func (c *claimer) readClaim(ctx context.Context, key string) (claimContent, erro
 	}
 	var content claimContent
 	if err := json.Unmarshal(data, &content); err != nil || content.Version <= 0 || claimKey(content.StoreID) != key {
-		return claimContent{}, fmt.Errorf("the object %s in %s is damaged, or not ours: %w", key, c.place, errForeignBucket)
+		return claimContent{}, fmt.Errorf("the object %s in %s is damaged, or not ours: %w", key, c.place, ErrForeignBucket)
 	}
 	if content.Version != bucketFormat {
 		return claimContent{}, fmt.Errorf("%s has format %d, and this version of tailrace reads format %d: %w",
-			c.place, content.Version, bucketFormat, errForeignBucket)
+			c.place, content.Version, bucketFormat, ErrForeignBucket)
 	}
 	return content, nil
 }
@@ -154,9 +158,9 @@ func (c *claimer) makeClaim(ctx context.Context) error {
 		return fmt.Errorf("look into the bucket: %w", err)
 	}
 	for _, info := range found {
-		if !strings.HasPrefix(info.Key, probeFolder) && info.Key != claimKey(c.id) {
+		if !strings.HasPrefix(info.Key, ProbeFolder) && info.Key != claimKey(c.id) {
 			return fmt.Errorf("%s holds %q and no claim of a table: choose a prefix that holds nothing: %w",
-				c.place, info.Key, errForeignBucket)
+				c.place, info.Key, ErrForeignBucket)
 		}
 	}
 	data, err := json.Marshal(claimContent{bucketFormat, c.id})
@@ -168,7 +172,7 @@ func (c *claimer) makeClaim(ctx context.Context) error {
 	}
 	claimed, err := c.claimed(ctx)
 	if err == nil && !claimed {
-		err = fmt.Errorf("%s does not list what was just written: %w", c.place, errForeignBucket)
+		err = fmt.Errorf("%s does not list what was just written: %w", c.place, ErrForeignBucket)
 	}
 	return c.giveUpOn(ctx, err)
 }
@@ -193,7 +197,7 @@ func (c *claimer) makeRow(ctx context.Context) error {
 // giveUpOn takes our claim back when it turned out that the place or the table is another's; unless a process of the same
 // table has found otherwise meanwhile, and relies on it.
 func (c *claimer) giveUpOn(ctx context.Context, err error) error {
-	if !errors.Is(err, errForeignBucket) {
+	if !errors.Is(err, ErrForeignBucket) {
 		return err
 	}
 	if here, _ := c.placed(ctx); !here {

@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
-// backend is where everything is kept.
-type backend struct {
-	heads   coordinator.Heads
-	table   coordinator.Table
-	objects segments.Objects
+// Backend is where everything is kept.
+type Backend struct {
+	Heads   coordinator.Heads
+	Table   coordinator.Table
+	Objects segments.Objects
 }
 
 // guard stands before a backend. Until one is let in, every call fails at once and has no effect: a server whose stores are
 // out of reach when it starts serves definite errors rather than nothing. It also counts and times the calls.
 type guard struct {
-	in    atomic.Pointer[backend]
+	in    atomic.Pointer[Backend]
 	calls *prometheus.CounterVec
 	took  *prometheus.HistogramVec
 }
@@ -63,7 +63,7 @@ func newGuard() *guard {
 }
 
 // guarded is a guard with the backend in.
-func guarded(b backend) *guard {
+func guarded(b Backend) *guard {
 	g := newGuard()
 	g.in.Store(&b)
 	return g
@@ -72,7 +72,7 @@ func guarded(b backend) *guard {
 func (g *guard) collectors() []prometheus.Collector { return []prometheus.Collector{g.calls, g.took} }
 
 // through makes one call of the backend, if it is in.
-func through[T any](g *guard, store, call string, do func(*backend) (T, error)) (T, error) {
+func through[T any](g *guard, store, call string, do func(*Backend) (T, error)) (T, error) {
 	b := g.in.Load()
 	if b == nil {
 		var none T
@@ -99,47 +99,47 @@ type guardedHeads struct{ *guard }
 
 // Create implements coordinator.Heads, as do the methods below it.
 func (g guardedHeads) Create(ctx context.Context, h coordinator.Head) error {
-	_, err := through(g.guard, "heads", "create", func(b *backend) (struct{}, error) { return struct{}{}, b.heads.Create(ctx, h) })
+	_, err := through(g.guard, "heads", "create", func(b *Backend) (struct{}, error) { return struct{}{}, b.Heads.Create(ctx, h) })
 	return err
 }
 
 func (g guardedHeads) Load(ctx context.Context, id segments.StreamID) (coordinator.Head, error) {
-	return through(g.guard, "heads", "load", func(b *backend) (coordinator.Head, error) { return b.heads.Load(ctx, id) })
+	return through(g.guard, "heads", "load", func(b *Backend) (coordinator.Head, error) { return b.Heads.Load(ctx, id) })
 }
 
 func (g guardedHeads) Commit(ctx context.Context, id segments.StreamID, c *coordinator.Commit) (coordinator.Head, error) {
-	return through(g.guard, "heads", "commit", func(b *backend) (coordinator.Head, error) { return b.heads.Commit(ctx, id, c) })
+	return through(g.guard, "heads", "commit", func(b *Backend) (coordinator.Head, error) { return b.Heads.Commit(ctx, id, c) })
 }
 
 func (g guardedHeads) Splice(ctx context.Context, id segments.StreamID, s *coordinator.Splice) (coordinator.Head, error) {
-	return through(g.guard, "heads", "splice", func(b *backend) (coordinator.Head, error) { return b.heads.Splice(ctx, id, s) })
+	return through(g.guard, "heads", "splice", func(b *Backend) (coordinator.Head, error) { return b.Heads.Splice(ctx, id, s) })
 }
 
 func (g guardedHeads) Change(ctx context.Context, id segments.StreamID, c *coordinator.Change) (coordinator.Head, error) {
-	return through(g.guard, "heads", "change", func(b *backend) (coordinator.Head, error) { return b.heads.Change(ctx, id, c) })
+	return through(g.guard, "heads", "change", func(b *Backend) (coordinator.Head, error) { return b.Heads.Change(ctx, id, c) })
 }
 
 type guardedTable struct{ *guard }
 
 // Get implements coordinator.Table, as do the methods below it.
 func (g guardedTable) Get(ctx context.Context, key coordinator.Key) (coordinator.Row, error) {
-	return through(g.guard, "table", "get", func(b *backend) (coordinator.Row, error) { return b.table.Get(ctx, key) })
+	return through(g.guard, "table", "get", func(b *Backend) (coordinator.Row, error) { return b.Table.Get(ctx, key) })
 }
 
 func (g guardedTable) Put(ctx context.Context, row coordinator.Row, ifVersion uint64) (coordinator.Row, error) {
-	return through(g.guard, "table", "put", func(b *backend) (coordinator.Row, error) { return b.table.Put(ctx, row, ifVersion) })
+	return through(g.guard, "table", "put", func(b *Backend) (coordinator.Row, error) { return b.Table.Put(ctx, row, ifVersion) })
 }
 
 func (g guardedTable) Delete(ctx context.Context, key coordinator.Key, ifVersion uint64) error {
-	_, err := through(g.guard, "table", "delete", func(b *backend) (struct{}, error) {
-		return struct{}{}, b.table.Delete(ctx, key, ifVersion)
+	_, err := through(g.guard, "table", "delete", func(b *Backend) (struct{}, error) {
+		return struct{}{}, b.Table.Delete(ctx, key, ifVersion)
 	})
 	return err
 }
 
 func (g guardedTable) List(ctx context.Context, part, prefix, after string, limit int) ([]coordinator.Row, error) {
-	return through(g.guard, "table", "list", func(b *backend) ([]coordinator.Row, error) {
-		return b.table.List(ctx, part, prefix, after, limit)
+	return through(g.guard, "table", "list", func(b *Backend) ([]coordinator.Row, error) {
+		return b.Table.List(ctx, part, prefix, after, limit)
 	})
 }
 
@@ -147,25 +147,25 @@ type guardedObjects struct{ *guard }
 
 // Put implements segments.Objects, as do the methods below it.
 func (g guardedObjects) Put(ctx context.Context, key string, data []byte) error {
-	_, err := through(g.guard, "objects", "put", func(b *backend) (struct{}, error) {
-		return struct{}{}, b.objects.Put(ctx, key, data)
+	_, err := through(g.guard, "objects", "put", func(b *Backend) (struct{}, error) {
+		return struct{}{}, b.Objects.Put(ctx, key, data)
 	})
 	return err
 }
 
 func (g guardedObjects) Get(ctx context.Context, key string, offset, length int64) ([]byte, error) {
-	return through(g.guard, "objects", "get", func(b *backend) ([]byte, error) { return b.objects.Get(ctx, key, offset, length) })
+	return through(g.guard, "objects", "get", func(b *Backend) ([]byte, error) { return b.Objects.Get(ctx, key, offset, length) })
 }
 
 func (g guardedObjects) List(ctx context.Context, prefix, startAfter string, limit int) ([]segments.ObjectInfo, error) {
-	return through(g.guard, "objects", "list", func(b *backend) ([]segments.ObjectInfo, error) {
-		return b.objects.List(ctx, prefix, startAfter, limit)
+	return through(g.guard, "objects", "list", func(b *Backend) ([]segments.ObjectInfo, error) {
+		return b.Objects.List(ctx, prefix, startAfter, limit)
 	})
 }
 
 func (g guardedObjects) Delete(ctx context.Context, keys []string) map[string]error {
-	failed, err := through(g.guard, "objects", "delete", func(b *backend) (map[string]error, error) {
-		failed := b.objects.Delete(ctx, keys)
+	failed, err := through(g.guard, "objects", "delete", func(b *Backend) (map[string]error, error) {
+		failed := b.Objects.Delete(ctx, keys)
 		for _, err := range failed {
 			return failed, err
 		}

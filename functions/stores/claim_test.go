@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -118,7 +118,7 @@ func TestClaimRacesOfTables(t *testing.T) {
 			switch {
 			case err == nil:
 				won++
-			case !errors.Is(err, errForeignBucket):
+			case !errors.Is(err, ErrForeignBucket):
 				t.Fatal(err)
 			default:
 				if _, err := objects.Get(t.Context(), claimKey(all[i].id), 0, -1); !errors.Is(err, segments.ErrObjectNotFound) {

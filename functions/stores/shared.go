@@ -1,4 +1,4 @@
-package main
+package stores
 
 import (
 	"context"
@@ -37,16 +37,16 @@ type opener struct {
 	cloud  *cloud.Cloud
 	bucket *s3objects.Store
 	guard  *guard
-	claim  bool // use a place that was never used
+	how    Opening
 
 	opened, failed chan struct{}
 	table          *dynamostore.Store // set before opened is closed
 }
 
-// openShared opens a bucket and a table that other processes may use as well. What somebody has to mend is an error. Stores
+// OpenShared opens a bucket and a table that other processes may use as well. What somebody has to mend is an error. Stores
 // that are out of reach, or that ask for patience, are none: they are tried again in the background, and until then every
-// call of them fails (BL-101). claim says whether they may be new to each other.
-func openShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, claim bool) (*stores, error) {
+// call of them fails (BL-101).
+func OpenShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, how Opening) (*Stores, error) {
 	c, err := cloud.Load(ctx, cfg, logger)
 	if err != nil {
 		return nil, fmt.Errorf("open %s and %s: %w", cfg.Objects, cfg.Heads, err)
@@ -56,7 +56,7 @@ func openShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, c
 		return nil, fmt.Errorf("open %s: %w", cfg.Objects, err)
 	}
 	o := &opener{
-		cfg: cfg, log: logger, cloud: c, bucket: s3objects.New(client), guard: newGuard(), claim: claim,
+		cfg: cfg, log: logger, cloud: c, bucket: s3objects.New(client), guard: newGuard(), how: how,
 		opened: make(chan struct{}), failed: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,11 +72,11 @@ func openShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, c
 		where += " (not reached yet: the log says why)"
 		trying.Go(func() { o.keepTrying(ctx) })
 	}
-	return &stores{
-		heads: guardedHeads{o.guard}, table: guardedTable{o.guard}, objects: guardedObjects{o.guard}, room: dynamostore.Room,
-		shared: true, where: where, opened: o.opened, failed: o.failed, now: o.now,
-		collectors: append(o.guard.collectors(), o.collectors()...),
-		close: func() error {
+	return &Stores{
+		Heads: guardedHeads{o.guard}, Table: guardedTable{o.guard}, Objects: guardedObjects{o.guard}, Room: dynamostore.Room,
+		Shared: true, Where: where, Opened: o.opened, Failed: o.failed, Now: o.now,
+		Collectors: append(o.guard.collectors(), o.collectors()...),
+		Close: func() error {
 			cancel()
 			trying.Wait()
 			if o.table != nil {
@@ -122,18 +122,29 @@ func (o *opener) try(ctx context.Context, timeout time.Duration) error {
 	case err != nil:
 		return err
 	}
-	err = o.bucket.Probe(ctx)
-	if err == nil {
-		err = (&claimer{table, o.bucket, table.ID(), o.cfg.Objects.String(), o.claim}).claim(ctx)
-	}
-	if err != nil {
+	if err := o.check(ctx, table); err != nil {
 		table.Close()
 		return fmt.Errorf("open %s with %s: %w", o.cfg.Objects, o.cfg.Heads, err)
 	}
 	o.table = table
-	o.guard.in.Store(&backend{table, table, o.bucket})
+	o.guard.in.Store(&Backend{table, table, o.bucket})
 	close(o.opened)
 	return nil
+}
+
+// check finds out that the bucket can be used and belongs to the table.
+func (o *opener) check(ctx context.Context, table *dynamostore.Store) error {
+	c := &claimer{table, o.bucket, table.ID(), o.cfg.Objects.String(), o.how.Claim}
+	if o.how.Trust {
+		// Whoever wrote that row had probed the bucket, and claimed it.
+		if there, err := c.placed(ctx); there || err != nil {
+			return err
+		}
+	}
+	if err := o.bucket.Probe(ctx); err != nil {
+		return err
+	}
+	return c.claim(ctx)
 }
 
 // temporary reports whether an attempt may succeed later without anybody mending anything: no answer came in time or at
@@ -142,7 +153,7 @@ func temporary(err error) bool {
 	var answer interface{ HTTPStatusCode() int }
 	var code interface{ ErrorCode() string }
 	switch {
-	case errors.Is(err, errForeignBucket), errors.Is(err, errNoStores), errors.Is(err, dynamostore.ErrNoTable), errors.Is(err, dynamostore.ErrForeign),
+	case errors.Is(err, ErrForeignBucket), errors.Is(err, ErrNoStores), errors.Is(err, dynamostore.ErrNoTable), errors.Is(err, dynamostore.ErrForeign),
 		errors.Is(err, dynamostore.ErrVersion), errors.Is(err, s3objects.ErrMisbehaves), errors.Is(err, s3objects.ErrNoCredentials):
 		return false
 	case errors.Is(err, s3objects.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
