@@ -187,13 +187,14 @@ func (c *Coordinator) CheckTail(ctx context.Context, ref StreamRef) (Position, e
 }
 
 // CheckAppend reports whether a stream would take appends made with a key: that it is active, and encrypted only if
-// the key fits. Errors as Append's; whatever else a batch is refused for shows only when it is appended.
-func (c *Coordinator) CheckAppend(ctx context.Context, ref StreamRef, key []byte) error {
+// the key fits. It returns the v of the head that says so. Errors as Append's; whatever else a batch is refused for
+// shows only when it is appended.
+func (c *Coordinator) CheckAppend(ctx context.Context, ref StreamRef, key []byte) (v uint64, err error) {
 	h, err := c.loads.active(ctx, ref.Stream)
 	if err == nil {
 		_, err = sealer(&h, key)
 	}
-	return err
+	return h.V, err
 }
 
 // Head returns the head of an active stream, as of a moment after the call began. Errors as OpenReader's.

@@ -14,7 +14,7 @@ func (s *sequencer) commit(p plan, begun uint64) {
 	if s.c.o.Hooks.Breaks(hooks.AckBeforeCommit) {
 		s.mu.Lock()
 		tail := s.head.TailPosition()
-		s.acknowledge(p.items, tail, tail)
+		s.acknowledge(p.items, tail, tail, s.head.V)
 		s.mu.Unlock()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.c.o.StoreTimeout)
@@ -59,7 +59,7 @@ func (s *sequencer) committed(p plan, h Head, begun uint64) {
 	defer s.mu.Unlock()
 	s.attempts = 0
 	s.learn(h, begun)
-	s.acknowledge(p.items, at, h.TailPosition())
+	s.acknowledge(p.items, at, h.TailPosition(), h.V)
 	if s.owed || s.c.o.Room.crosses(&h, &p.commit) {
 		s.oweMove(h)
 	}
@@ -69,8 +69,9 @@ func (s *sequencer) committed(p plan, h Head, begun uint64) {
 }
 
 // acknowledge answers items that are in the stream, the first of them at the given position: its sequence number,
-// and the effective timestamp before it. Followers get the records in the same order as the acks are made.
-func (s *sequencer) acknowledge(items []*item, at, tail Position) {
+// and the effective timestamp before it. The tail and v are those of a head that has them. Followers get the records in
+// the same order as the acks are made.
+func (s *sequencer) acknowledge(items []*item, at, tail Position, v uint64) {
 	follow := s.c.hubs.followed(s.ref.Stream)
 	for _, it := range items {
 		first := it.stored[0].Timestamp
@@ -78,6 +79,7 @@ func (s *sequencer) acknowledge(items []*item, at, tail Position) {
 			Start: Position{at.SeqNum, max(at.Timestamp, first)},
 			End:   Position{at.SeqNum + it.n, max(at.Timestamp, it.maxTime)},
 			Tail:  tail,
+			V:     v,
 		}
 		if follow {
 			s.c.hubs.publish(s.ref.Stream, event{
@@ -131,7 +133,7 @@ func (s *sequencer) inDoubt(p plan, begun uint64, cause error) {
 	switch v.kind {
 	case wasApplied:
 		s.learn(v.head, begun)
-		s.acknowledge(p.items, v.at, v.head.TailPosition())
+		s.acknowledge(p.items, v.at, v.head.TailPosition(), v.head.V)
 		s.c.hubs.wake(s.ref.Stream)
 		s.oweMove(v.head)
 	case notApplied:

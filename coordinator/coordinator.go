@@ -31,6 +31,8 @@ type Batch struct {
 // one, with the last one's timestamp; Tail the durable tail at the time of the acknowledgement.
 type Ack struct {
 	Start, End, Tail Position
+	// V is that of a head which has the batch: the state that a later read has to include.
+	V uint64
 }
 
 // The errors of appends and reads. Unless a failure is Indefinite, it is definite: nothing was appended, and nothing

@@ -85,13 +85,13 @@ func (d *Directory) EnsureBasin(ctx context.Context, name, location string, conf
 	return b.info(), Noop, nil
 }
 
-// ReconfigureBasin applies a patch and returns the resulting config.
-func (d *Directory) ReconfigureBasin(ctx context.Context, name string, patch BasinPatch) (BasinConfig, error) {
+// ReconfigureBasin applies a patch and returns the basin with the resulting config.
+func (d *Directory) ReconfigureBasin(ctx context.Context, name string, patch BasinPatch) (BasinInfo, BasinConfig, error) {
 	if err := patch.DefaultStream.values().check(); err != nil {
-		return BasinConfig{}, err
+		return BasinInfo{}, BasinConfig{}, err
 	}
 	b, _, err := d.updateBasin(ctx, name, patch.on)
-	return b.Config, err
+	return b.info(), b.Config, err
 }
 
 // GetBasin returns a basin, also while it is being deleted. The config holds what was set, nothing resolved.

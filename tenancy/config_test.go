@@ -138,7 +138,7 @@ func TestStreamLeaves(t *testing.T) {
 					_, _, err = d.ReconfigureStream(t.Context(), theBasin, "null", patch)
 					must(t, err)
 					want("null", inherited)
-					_, err = d.ReconfigureBasin(t.Context(), theBasin, BasinPatch{DefaultStream: NullPatch()})
+					_, _, err = d.ReconfigureBasin(t.Context(), theBasin, BasinPatch{DefaultStream: NullPatch()})
 					must(t, err)
 					want("null", inherited) // a change of the defaults does not touch streams
 					_, _, err = d.ReconfigureStream(t.Context(), theBasin, "null", patch)
@@ -171,7 +171,7 @@ func TestBasinLeaves(t *testing.T) {
 				t.Helper()
 				var p BasinPatch
 				f(&p.DefaultStream)
-				_, err := d.ReconfigureBasin(t.Context(), theBasin, p)
+				_, _, err := d.ReconfigureBasin(t.Context(), theBasin, p)
 				must(t, err)
 			}
 			want(set)
@@ -233,12 +233,12 @@ func TestInvalid(t *testing.T) {
 		wantInvalid(t, err)
 		_, _, err = d.EnsureBasin(ctx, theBasin, "", BasinConfig{DefaultStream: s})
 		wantInvalid(t, err)
-		_, err = d.ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: patches[i]})
+		_, _, err = d.ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: patches[i]})
 		wantInvalid(t, err)
 	}
 	_, _, err = d.CreateBasin(ctx, "two-basin", "", BasinConfig{StreamCipher: "rot-13"}, "")
 	wantInvalid(t, err)
-	_, err = d.ReconfigureBasin(ctx, theBasin, BasinPatch{StreamCipher: Value("rot-13")})
+	_, _, err = d.ReconfigureBasin(ctx, theBasin, BasinPatch{StreamCipher: Value("rot-13")})
 	wantInvalid(t, err)
 	for _, name := range []string{"", "\xff"} {
 		_, _, err = d.CreateBasin(ctx, name, "", BasinConfig{}, "")
@@ -261,9 +261,9 @@ func TestCipher(t *testing.T) {
 	must(t, err)
 	plain := w.directory()
 	plain.Ciphers = nil
-	_, err = plain.ReconfigureBasin(ctx, theBasin, BasinPatch{CreateOnRead: ptr(true)})
+	_, _, err = plain.ReconfigureBasin(ctx, theBasin, BasinPatch{CreateOnRead: ptr(true)})
 	must(t, err)
-	_, err = d.ReconfigureBasin(ctx, theBasin, BasinPatch{StreamCipher: Null[string]()})
+	_, _, err = d.ReconfigureBasin(ctx, theBasin, BasinPatch{StreamCipher: Null[string]()})
 	must(t, err)
 	_, _, err = d.CreateStream(ctx, theBasin, "two", Settings{}, "")
 	must(t, err)

@@ -38,32 +38,37 @@ func (d *Directory) deleteStream(ctx context.Context, basin, name string, only s
 			}
 			continue
 		}
-		if err := d.beginDelete(ctx, &e); err != nil {
+		v, err := d.beginDelete(ctx, &e)
+		if err != nil {
 			return StreamInfo{}, err
 		}
 		d.streams.Invalidate(names{basin, name})
-		return e.info(), nil
+		info := e.info()
+		info.HeadV = v
+		return info, nil
 	}
 	return StreamInfo{}, exhausted(ctx)
 }
 
 // beginDelete takes an active or deleting stream to where its head refuses appends. The work row comes first: should
-// everything after it be lost, the sweep finds a stream that is deleting, or one that is still active.
-func (d *Directory) beginDelete(ctx context.Context, e *entry) error {
+// everything after it be lost, the sweep finds a stream that is deleting, or one that is still active. It returns the v
+// of the closed head, 0 if others had closed it.
+func (d *Directory) beginDelete(ctx context.Context, e *entry) (v uint64, err error) {
 	if e.State == Active {
 		if err := d.putWork(ctx, finishStream, e, d.DeleteLinger); err != nil {
-			return &early{err} // even if the row is there: it does nothing by itself
+			return 0, &early{err} // even if the row is there: it does nothing by itself
 		}
 		if err := d.markDeleting(ctx, e); err != nil {
-			return untouched(err)
+			return 0, untouched(err)
 		}
 	}
 	if e.State == Deleted {
-		return nil
+		return 0, nil
 	}
 	ctx, cancel := d.settle(ctx)
 	defer cancel()
-	return inDoubt(d.forwardHead(ctx, e, coordinator.Deleting))
+	v, err = d.forwardHead(ctx, e, coordinator.Deleting)
+	return v, inDoubt(err)
 }
 
 // markDeleting marks an entry that is not deleting yet. On success e is what was found or made: deleting or deleted;
@@ -103,7 +108,7 @@ func (d *Directory) finish(ctx context.Context, e *entry, keep bool) error {
 	if e.State != Deleting {
 		return nil
 	}
-	if err := d.forwardHead(ctx, e, coordinator.Deleted); err != nil {
+	if _, err := d.forwardHead(ctx, e, coordinator.Deleted); err != nil {
 		return err
 	}
 	if d.OnDeleted != nil {

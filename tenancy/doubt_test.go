@@ -75,7 +75,7 @@ func TestOvertaken(t *testing.T) {
 				by := func() {
 					for range others {
 						age++
-						_, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: Patch{DeleteOnEmptyMinAge: Value(age)}})
+						_, _, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: Patch{DeleteOnEmptyMinAge: Value(age)}})
 						must(t, err)
 						_, _, err = d.ReconfigureStream(ctx, theBasin, "one", Patch{DeleteOnEmptyMinAge: Value(age)})
 						must(t, err)
@@ -97,7 +97,7 @@ func TestOvertaken(t *testing.T) {
 						t.Errorf("%v is not in doubt", err)
 					}
 				}
-				_, err := lossy().ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: Patch{Uncapped: Value(true)}})
+				_, _, err := lossy().ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: Patch{Uncapped: Value(true)}})
 				want(err)
 				_, _, err = lossy().ReconfigureStream(ctx, theBasin, "one", Patch{Uncapped: Value(true)})
 				want(err)

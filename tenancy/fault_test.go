@@ -122,7 +122,7 @@ func operations() []operation {
 			return err
 		}, shows("b/the-basin", `"create_on_read":true`)},
 		{"reconfigure basin", nil, func(ctx context.Context, d *Directory) error {
-			_, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{CreateOnRead: ptr(true)})
+			_, _, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{CreateOnRead: ptr(true)})
 			return err
 		}, shows("b/the-basin", `"create_on_read":true`)},
 		{"delete basin", one, func(ctx context.Context, d *Directory) error {

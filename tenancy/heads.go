@@ -82,14 +82,14 @@ func (d *Directory) settleConfig(ctx context.Context, before *coordinator.Head, 
 }
 
 // forwardHead moves a stream's head to Deleting or Deleted. It may be repeated. A stream that never got a head gets a
-// tombstone, so that a creator who was asleep cannot make it any more.
-func (d *Directory) forwardHead(ctx context.Context, e *entry, to coordinator.State) error {
-	var err error
+// tombstone, so that a creator who was asleep cannot make it any more. It returns the v of the head that it left.
+func (d *Directory) forwardHead(ctx context.Context, e *entry, to coordinator.State) (v uint64, err error) {
 	for n := 0; n < attempts && pause(ctx, n); n++ {
 		op := coordinator.NewOpID()
 		// States only go forward, so a lost reply needs no finding out: the same again is right either way.
-		if _, err = d.Heads.Change(ctx, e.ID, &coordinator.Change{ID: op, State: to}); err == nil {
-			return nil
+		var h coordinator.Head
+		if h, err = d.Heads.Change(ctx, e.ID, &coordinator.Change{ID: op, State: to}); err == nil {
+			return h.V, nil
 		}
 		if !errors.Is(err, coordinator.ErrNotFound) {
 			continue
@@ -100,13 +100,13 @@ func (d *Directory) forwardHead(ctx context.Context, e *entry, to coordinator.St
 		})
 		// ErrExists: the creator was faster, and the next round moves its head.
 		if err == nil {
-			return nil
+			return 1, nil
 		}
 	}
 	if err == nil {
 		err = ctx.Err()
 	}
-	return fmt.Errorf("change head to %s: %w", to, err)
+	return 0, fmt.Errorf("change head to %s: %w", to, err)
 }
 
 func isRefused(err error, r coordinator.Reason) bool {

@@ -49,7 +49,7 @@ func TestIdempotentStream(t *testing.T) {
 		return "", err
 	}
 	defaults := func(ctx context.Context, d *Directory) (Outcome, error) {
-		_, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: Patch{Uncapped: Value(true)}})
+		_, _, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{DefaultStream: Patch{Uncapped: Value(true)}})
 		return "", err
 	}
 	explicit := Settings{DeleteOnEmptyMinAge: ptr(uint64(0))}
@@ -112,7 +112,7 @@ func TestIdempotentBasin(t *testing.T) {
 		}
 	}
 	patch := func(ctx context.Context, d *Directory) (Outcome, error) {
-		_, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{CreateOnAppend: ptr(true)})
+		_, _, err := d.ReconfigureBasin(ctx, theBasin, BasinPatch{CreateOnAppend: ptr(true)})
 		return "", err
 	}
 	for i, s := range []provisionStep{

@@ -17,11 +17,16 @@ type StreamInfo struct {
 	CreatedAt time.Time
 	DeletedAt time.Time
 	Cipher    string
-	// Version is that of the directory's row: it names the revision of a creation or deletion. HeadV is the v of the
-	// stream's head, where the call has read or changed it, else 0. Heads begin at the version of the row that makes
-	// them active, so that a head always includes the revision of its creation.
+	// Version is that of the directory's row: it names the revision of a creation. HeadV is the v of the stream's head,
+	// where the call has read or changed it, else 0. Heads begin at the version of the row that makes them active, so
+	// that a head always includes the revision of its creation.
 	Version, HeadV uint64
 }
+
+// V is the version that names the state which the call has made or read, in the one order of all states of the stream.
+// A deletion is named by the v of the head it closed: by the version of its row it would look older than the appends
+// before it.
+func (s *StreamInfo) V() uint64 { return max(s.Version, s.HeadV) }
 
 // place is where a stream's name is kept.
 type place struct {
@@ -167,7 +172,7 @@ func (d *Directory) closed(ctx context.Context, e *entry) error {
 	case err != nil || h.State == coordinator.Active:
 		return untouched(err)
 	}
-	if err := d.beginDelete(ctx, &now); err != nil {
+	if _, err := d.beginDelete(ctx, &now); err != nil {
 		return onlooker(err)
 	}
 	return ErrStreamDeleting

@@ -52,7 +52,7 @@ func TestFrameGolden(t *testing.T) {
 	}{
 		{"input", func(w *FrameWriter) error { return w.Input(AppendInput{Records: []AppendRecord{{Body: []byte("hi")}}}) }, "00 00 07 00 0a 04 1a 02 68 69"},
 		{"ack", func(w *FrameWriter) error {
-			return w.Ack(AppendAck{StreamPosition{0, ts}, StreamPosition{1, ts}, StreamPosition{1, ts}})
+			return w.Ack(AppendAck{Start: StreamPosition{0, ts}, End: StreamPosition{1, ts}, Tail: StreamPosition{1, ts}})
 		}, "00 00 20 00 0a 07 10 80 d0 95 ff bc 31 12 09 08 01 10 80 d0 95 ff bc 31 1a 09 08 01 10 80 d0 95 ff bc 31"},
 		{"heartbeat", func(w *FrameWriter) error { return w.Batch(nil, &StreamPosition{5, ts}) }, "00 00 0c 00 12 09 08 05 10 80 d0 95 ff bc 31"},
 		{"terminal", func(w *FrameWriter) error { return w.Terminal(&SeqNumMismatch{Next: 7}) }, "00 00 19 80 01 9c" + hex.EncodeToString([]byte(`{"seq_num_mismatch":7}`))},

@@ -26,7 +26,8 @@ const (
 	HeaderApplied = "Tailrace-Applied"
 	// HeaderTail gives the tail with a missed match_seq_num; see FormatTail.
 	HeaderTail = "Tailrace-Tail"
-	// HeaderRevision names the state that a write made, or that an answer reflects.
+	// HeaderRevision names the state that a write made, or that an answer reflects. With RevisionInAcks in the request, an
+	// append session is told versions in its acknowledgements.
 	HeaderRevision = "Tailrace-Revision"
 	// HeaderConflicts asks an append session with ConflictsPerBatch to survive a missed match_seq_num.
 	HeaderConflicts = "Tailrace-Conflicts"
@@ -43,6 +44,7 @@ const (
 // Values of Tailrace's headers.
 const (
 	ConflictsPerBatch   = "per-batch"
+	RevisionInAcks      = "acks"
 	ConsistencyEventual = "eventual"
 	ConsistencyStrong   = "strong"
 )
@@ -165,6 +167,17 @@ func ConflictsOf(h http.Header) (perBatch bool, err error) {
 		return true, nil
 	}
 	return false, Errorf(CodeBadHeader, "%s is %s", HeaderConflicts, ConflictsPerBatch)
+}
+
+// RevisionInAcksOf reports whether an append session asks for the version that each of its batches made.
+func RevisionInAcksOf(h http.Header) (bool, error) {
+	switch value, ok := header(h, HeaderRevision); {
+	case !ok:
+		return false, nil
+	case value == RevisionInAcks:
+		return true, nil
+	}
+	return false, Errorf(CodeBadHeader, "%s of a request is %s", HeaderRevision, RevisionInAcks)
 }
 
 // FormatTail writes a position for the header Tailrace-Tail: the sequence number and the timestamp, with a comma.

@@ -22,6 +22,8 @@ const (
 	ackStart protowire.Number = 1
 	ackEnd   protowire.Number = 2
 	ackTail  protowire.Number = 3
+	// ackVersion is Tailrace's, sent to those who ask; S2 counts its fields from below.
+	ackVersion protowire.Number = 15
 
 	recordSeqNum    protowire.Number = 1
 	recordTimestamp protowire.Number = 2
@@ -98,11 +100,13 @@ func appendHeadersProto(dst []byte, num protowire.Number, headers []Header) []by
 	return dst
 }
 
-// EncodeAckProto appends an AppendAck; all three positions are written, also when they are zero.
+// EncodeAckProto appends an AppendAck; all three positions are written, also when they are zero. A version follows them in
+// a field that S2 does not have and its clients skip.
 func EncodeAckProto(dst []byte, ack AppendAck) []byte {
 	dst = appendPositionProto(dst, ackStart, ack.Start)
 	dst = appendPositionProto(dst, ackEnd, ack.End)
-	return appendPositionProto(dst, ackTail, ack.Tail)
+	dst = appendPositionProto(dst, ackTail, ack.Tail)
+	return appendUint(dst, ackVersion, ack.Version)
 }
 
 // EncodeReadBatchProto appends a ReadBatch. A nil tail is left out; a zero tail is written.

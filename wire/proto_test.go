@@ -75,7 +75,8 @@ func TestProtoGolden(t *testing.T) {
 		{"fence", EncodeAppendInputProto(nil, AppendInput{Records: []AppendRecord{{Headers: []Header{{nil, []byte("fence")}}, Body: []byte("tok")}}}), "0a 0e 12 07 12 05 66 65 6e 63 65 1a 03 74 6f 6b"},
 		{"trim", EncodeAppendInputProto(nil, AppendInput{Records: []AppendRecord{{Headers: []Header{{nil, []byte("trim")}}, Body: []byte{0, 0, 0, 0, 0, 0, 0, 42}}}}), "0a 12 12 06 12 04 74 72 69 6d 1a 08 00 00 00 00 00 00 00 2a"},
 		{"presence", EncodeAppendInputProto(nil, AppendInput{Records: []AppendRecord{{HasTimestamp: true}}, MatchSeqNum: ptr(uint64(0)), FencingToken: ptr("")}), "0a 02 08 00 10 00 1a 00"},
-		{"ack", EncodeAckProto(nil, AppendAck{StreamPosition{0, ts}, StreamPosition{1, ts}, StreamPosition{1, ts}}), "0a 07 10 80 d0 95 ff bc 31 12 09 08 01 10 80 d0 95 ff bc 31 1a 09 08 01 10 80 d0 95 ff bc 31"},
+		{"ack", EncodeAckProto(nil, AppendAck{Start: StreamPosition{0, ts}, End: StreamPosition{1, ts}, Tail: StreamPosition{1, ts}}), "0a 07 10 80 d0 95 ff bc 31 12 09 08 01 10 80 d0 95 ff bc 31 1a 09 08 01 10 80 d0 95 ff bc 31"},
+		{"ack with a version", EncodeAckProto(nil, AppendAck{Version: 300}), "0a 00 12 00 1a 00 78 ac 02"},
 		{"zero ack", EncodeAckProto(nil, AppendAck{}), "0a 00 12 00 1a 00"},
 		{"heartbeat", EncodeReadBatchProto(nil, nil, &StreamPosition{5, ts}), "12 09 08 05 10 80 d0 95 ff bc 31"},
 		{"zero tail", EncodeReadBatchProto(nil, nil, &StreamPosition{}), "12 00"},
@@ -182,7 +183,7 @@ func TestProtoAgrees(t *testing.T) {
 
 func TestAckProto(t *testing.T) {
 	t.Parallel()
-	for _, ack := range []AppendAck{ackSample, {}} {
+	for _, ack := range []AppendAck{ackSample, {}, {Version: 1<<64 - 1}} {
 		if got, err := DecodeAckProto(EncodeAckProto(nil, ack)); err != nil || got != ack {
 			t.Errorf("got %+v, %v", got, err)
 		}

@@ -191,6 +191,9 @@ func DecodeAckProto(body []byte) (ack AppendAck, err error) {
 				seen |= 1 << i
 			}
 		}
+		if f.isUint(ackVersion) {
+			ack.Version = f.uint
+		}
 		if !ok {
 			return AppendAck{}, bad
 		}

@@ -13,10 +13,15 @@ type TailResponse struct {
 
 // AppendAck acknowledges a batch: the position of its first record, that after its last (with the timestamp of the
 // last), and the durable tail. See AppendAckJSON for writing it.
+//
+// Version is Tailrace's own: in a session whose client asked for it (RevisionInAcksOf), the version of the revision that the
+// batch made. Basin, stream and incarnation are those of the answer's header Tailrace-Revision. 0 is none, and JSON has no
+// place for it: a unary answer has the header.
 type AppendAck struct {
-	Start StreamPosition `json:"start"`
-	End   StreamPosition `json:"end"`
-	Tail  StreamPosition `json:"tail"`
+	Start   StreamPosition `json:"start"`
+	End     StreamPosition `json:"end"`
+	Tail    StreamPosition `json:"tail"`
+	Version uint64         `json:"-"`
 }
 
 // Header is a name and a value of a record, both any bytes. A command record has one header without a name.

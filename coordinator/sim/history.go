@@ -136,7 +136,7 @@ func (w *world) checkAck(s *stream, o *op) {
 	first, last := s.recs[o.start].effective, s.recs[o.start+n-1].effective
 	want := coordinator.Ack{
 		Start: coordinator.Position{SeqNum: o.start, Timestamp: first},
-		End:   coordinator.Position{SeqNum: o.start + n, Timestamp: last}, Tail: o.ack.Tail,
+		End:   coordinator.Position{SeqNum: o.start + n, Timestamp: last}, Tail: o.ack.Tail, V: o.ack.V,
 	}
 	if o.ack != want {
 		w.truth.fail(s, "batches are where the ack says", "append %d: %+v, not %+v", o.id, o.ack, want)

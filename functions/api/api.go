@@ -20,7 +20,7 @@ type Directory interface {
 type Basins interface {
 	CreateBasin(ctx context.Context, name, location string, config tenancy.BasinConfig, token string) (tenancy.BasinInfo, tenancy.Outcome, error)
 	EnsureBasin(ctx context.Context, name, location string, config tenancy.BasinConfig) (tenancy.BasinInfo, tenancy.Outcome, error)
-	ReconfigureBasin(ctx context.Context, name string, patch tenancy.BasinPatch) (tenancy.BasinConfig, error)
+	ReconfigureBasin(ctx context.Context, name string, patch tenancy.BasinPatch) (tenancy.BasinInfo, tenancy.BasinConfig, error)
 	GetBasin(ctx context.Context, name string) (tenancy.BasinInfo, tenancy.BasinConfig, error)
 	DeleteBasin(ctx context.Context, name string) (tenancy.BasinInfo, error)
 	ListBasins(ctx context.Context, prefix, startAfter string, limit int) (tenancy.BasinPage, error)

@@ -25,7 +25,7 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ack, err := h.appendBatch(r, &to, &in)
+	ack, err := h.appendBatch(x, r, &to, &in)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode)
 }
 
 // appendBatch validates a batch and appends it.
-func (h *handler) appendBatch(r *http.Request, to *target, in *wire.AppendInput) (wire.AppendAck, error) {
+func (h *handler) appendBatch(x *exchange, r *http.Request, to *target, in *wire.AppendInput) (wire.AppendAck, error) {
 	batch, size, err := checkBatch(in)
 	if err != nil {
 		return wire.AppendAck{}, err
@@ -104,13 +104,16 @@ func (h *handler) appendBatch(r *http.Request, to *target, in *wire.AppendInput)
 	defer cancel()
 	begun := h.o.Now()
 	var ack coordinator.Ack
+	var on coordinator.StreamRef
 	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) (err error) {
+		on = ref
 		ack, err = h.o.Streams.Append(ctx, ref, batch)
 		return appendError(err)
 	})
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
+	h.name(x, revisionOf(to.basin, to.stream, on, ack.V))
 	h.appended(begun, len(batch.Records), size)
 	return wireAck(ack), nil
 }

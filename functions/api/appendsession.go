@@ -27,17 +27,19 @@ func (h *handler) appendSession(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer release()
-	ref, key, err := h.openForAppend(r)
+	s, err := h.openForAppend(x, r)
 	if err != nil {
 		// Clients of sessions send nothing before they have an answer. net/http waits for their body behind it.
 		x.endReading(lingerTime)
 		return err
 	}
 	_ = x.control.SetReadDeadline(time.Time{}) // an idle session is open for as long as its client likes
+	defer s.cancel()
+	h.name(x, s.revision)
 	if err := x.beginStream(wire.MediaS2S); err != nil {
 		return err
 	}
-	return h.newSession(x, r, ref, key).serve()
+	return s.serve()
 }
 
 // duplex lets the answer begin before the request's body has ended.
@@ -52,32 +54,43 @@ func (x *exchange) duplex(r *http.Request) {
 
 // openForAppend resolves a stream for a session, and asks its head whether it is there: a client that is told so by a
 // terminal frame takes it for something that happened meanwhile.
-func (h *handler) openForAppend(r *http.Request) (opened coordinator.StreamRef, key []byte, err error) {
+func (h *handler) openForAppend(x *exchange, r *http.Request) (*session, error) {
 	to, err := appendTarget(r)
 	if err != nil {
-		return opened, nil, err
+		return nil, err
 	}
 	switch perBatch, err := wire.ConflictsOf(r.Header); {
 	case err != nil:
-		return opened, nil, err
+		return nil, err
 	case perBatch:
-		return opened, nil, notImplemented("sessions that survive a missed match_seq_num")
+		return nil, notImplemented("sessions that survive a missed match_seq_num")
+	}
+	versions, err := wire.RevisionInAcksOf(r.Header)
+	if err != nil {
+		return nil, err
 	}
 	select {
 	case <-h.o.Streams.Draining():
-		return opened, nil, coordinator.ErrDraining
+		return nil, coordinator.ErrDraining
 	default:
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) error {
+	var opened coordinator.StreamRef
+	var v uint64
+	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) (err error) {
 		opened = ref
-		if err := h.o.Streams.CheckAppend(ctx, ref, to.key); err != nil {
+		if v, err = h.o.Streams.CheckAppend(ctx, ref, to.key); err != nil {
 			return unapplied{err}
 		}
 		return nil
 	})
-	return opened, to.key, err
+	if err != nil {
+		return nil, err
+	}
+	s := h.newSession(x, r, opened, to.key)
+	s.revision, s.versions = revisionOf(to.basin, to.stream, opened, v), versions
+	return s, nil
 }
 
 // session is an append session being served by two goroutines. The request's own reads inputs and admits them, in order
@@ -93,6 +106,11 @@ type session struct {
 	in     *intake
 	out    *wire.FrameWriter
 	http1  bool
+
+	// revision is that of the newest batch acknowledged, or of the stream as it was opened. The writer's, once it runs.
+	revision wire.Revision
+	acked    bool
+	versions bool // the client asked for the version in each acknowledgement
 
 	// steps go from the reader to the writer. A step with an error is the last.
 	steps chan *step
@@ -127,11 +145,13 @@ func (h *handler) newSession(x *exchange, r *http.Request, ref coordinator.Strea
 
 // serve runs the session to its end. The error is for the log.
 func (s *session) serve() (err error) {
-	defer s.cancel()
 	go s.write()
 	defer func() {
 		<-s.over
 		s.in.stall.close()
+		if s.acked {
+			s.h.nameLast(s.x, s.revision) // that of the last batch covers them all
+		}
 		// What net/http still has to write, the end of the body, must not wait for ever.
 		s.x.armWrite()
 		err = s.failure
@@ -277,7 +297,12 @@ func (s *session) outcome(st *step) error {
 		return s.terminate(err)
 	}
 	s.h.appended(st.begun, st.records, st.size)
-	return s.send(func() error { return s.out.Ack(wireAck(ack)) })
+	s.revision.Version, s.acked = ack.V, true
+	told := wireAck(ack)
+	if s.versions {
+		told.Version = ack.V
+	}
+	return s.send(func() error { return s.out.Ack(told) })
 }
 
 // terminate tells an error, after which nothing comes, and returns it.

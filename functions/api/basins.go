@@ -55,6 +55,7 @@ func (h *handler) createBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.name(x, basinRevision(&info))
 	return provisioned(x, r, http.StatusCreated, outcome, wireBasin(info))
 }
 
@@ -94,6 +95,7 @@ func (h *handler) ensureBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.name(x, basinRevision(&info))
 	return provisioned(x, r, ensuredStatus(outcome), outcome, wireBasin(info))
 }
 
@@ -115,10 +117,11 @@ func (h *handler) reconfigureBasin(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	config, err := h.o.Directory.ReconfigureBasin(ctx, name, basinPatchOf(change))
+	info, config, err := h.o.Directory.ReconfigureBasin(ctx, name, basinPatchOf(change))
 	if err != nil {
 		return err
 	}
+	h.name(x, basinRevision(&info))
 	return x.json(r, http.StatusOK, wireBasinConfig(config))
 }
 
@@ -129,9 +132,11 @@ func (h *handler) deleteBasin(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	if _, err := h.o.Directory.DeleteBasin(ctx, name); err != nil {
+	info, err := h.o.Directory.DeleteBasin(ctx, name)
+	if err != nil {
 		return err
 	}
+	h.name(x, basinRevision(&info))
 	x.empty(http.StatusAccepted)
 	return nil
 }

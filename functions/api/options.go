@@ -16,7 +16,7 @@ type Streams interface {
 	Append(ctx context.Context, ref coordinator.StreamRef, b coordinator.Batch) (coordinator.Ack, error)
 	OpenSession(ref coordinator.StreamRef) *coordinator.Session
 	CheckTail(ctx context.Context, ref coordinator.StreamRef) (coordinator.Position, error)
-	CheckAppend(ctx context.Context, ref coordinator.StreamRef, key []byte) error
+	CheckAppend(ctx context.Context, ref coordinator.StreamRef, key []byte) (v uint64, err error)
 	OpenReader(ctx context.Context, ref coordinator.StreamRef, o coordinator.ReadOptions) (*coordinator.Reader, error)
 	// Poke tells followers here that the stream changed elsewhere.
 	Poke(ref coordinator.StreamRef)

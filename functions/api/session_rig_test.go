@@ -98,6 +98,7 @@ type duplex struct {
 	t      testing.TB
 	status int
 	header http.Header
+	answer *http.Response
 	body   io.Reader         // of the answer
 	frames *wire.FrameReader // of body
 
@@ -165,7 +166,7 @@ func (r *sessionRig) openHTTP1(method, path string, headers ...with) *duplex {
 		r.t.Fatalf("read answer: %v", err)
 	}
 	return &duplex{
-		t: r.t, status: answer.StatusCode, header: answer.Header, body: answer.Body, frames: wire.NewAnswerReader(answer.Body),
+		t: r.t, answer: answer, status: answer.StatusCode, header: answer.Header, body: answer.Body, frames: wire.NewAnswerReader(answer.Body),
 		send: func(b []byte) error {
 			_, err := conn.Write(fmt.Appendf(nil, "%x\r\n%s\r\n", len(b), b))
 			return err
@@ -199,7 +200,7 @@ func (r *sessionRig) openHTTP2(method, path string, headers ...with) *duplex {
 	if answer.ProtoMajor != 2 {
 		r.t.Fatalf("answered in %s", answer.Proto)
 	}
-	d := &duplex{t: r.t, status: answer.StatusCode, header: answer.Header, body: answer.Body, frames: wire.NewAnswerReader(answer.Body), cut: cancel}
+	d := &duplex{t: r.t, answer: answer, status: answer.StatusCode, header: answer.Header, body: answer.Body, frames: wire.NewAnswerReader(answer.Body), cut: cancel}
 	if sink != nil {
 		d.send = func(b []byte) error { _, err := sink.Write(b); return err }
 		d.finish = sink.Close

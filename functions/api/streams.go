@@ -55,6 +55,7 @@ func (h *handler) createStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.name(x, streamRevision(basin, &info))
 	return provisioned(x, r, http.StatusCreated, outcome, wireStream(info))
 }
 
@@ -94,6 +95,7 @@ func (h *handler) ensureStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.name(x, streamRevision(basin, &info))
 	return provisioned(x, r, ensuredStatus(outcome), outcome, wireStream(info))
 }
 
@@ -120,10 +122,11 @@ func (h *handler) reconfigureStream(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	_, config, err := h.o.Directory.ReconfigureStream(ctx, basin, stream, patchOf(change))
+	info, config, err := h.o.Directory.ReconfigureStream(ctx, basin, stream, patchOf(change))
 	if err != nil {
 		return err
 	}
+	h.name(x, streamRevision(basin, &info))
 	return x.json(r, http.StatusOK, wireStreamConfig(config))
 }
 
@@ -140,6 +143,7 @@ func (h *handler) deleteStream(x *exchange, r *http.Request) error {
 		return err
 	}
 	h.o.Streams.Poke(info.Ref)
+	h.name(x, streamRevision(basin, &info))
 	x.empty(http.StatusAccepted)
 	return nil
 }
