@@ -39,7 +39,7 @@ func (p *process) serveCommand() *cobra.Command {
 	}
 	config.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := config.Load(cmd.Flags(), p.environ)
+		cfg, err := config.LoadForServing(cmd.Flags(), p.environ)
 		if err != nil {
 			return fmt.Errorf("read configuration: %w", err)
 		}

@@ -17,6 +17,23 @@ type Config struct {
 	// this machine, since there is no authentication; put a proxy that has one in front.
 	InsecureNoAuth bool `setting:"insecure-no-auth" default:"false"`
 
+	// A file with the server's certificate and those that lead from it to a root, as PEM. With it and tls-key the server
+	// speaks TLS 1.2 and later, with HTTP/2 and HTTP/1.1, and nothing else. Both files are read again when they change; a
+	// pair that is broken is not taken, and the log says so.
+	TLSCert string `setting:"tls-cert" default:""`
+
+	// A file with the private key of tls-cert, as PEM without a passphrase.
+	TLSKey string `setting:"tls-key" default:""`
+
+	// The domain that basins are addressed below: with example.com, the host my-basin.example.com stands for the header
+	// s2-basin: my-basin. The domain itself and hosts elsewhere go on as without it. Needs a DNS entry for *.DOMAIN, and
+	// with TLS a certificate for it.
+	Domain Domain `setting:"domain" default:""`
+
+	// The name of the one location that basins are in: what /v1/locations lists and new basins are given. 1 to 64
+	// letters, digits, colons, dots and hyphens. A basin keeps the name that it was made with.
+	Location Location `setting:"location" default:"local"`
+
 	// Refuses calls from web pages. Without it every page that a browser on this machine shows may call the API.
 	NoCORS bool `setting:"no-cors" default:"false"`
 

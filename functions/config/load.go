@@ -21,6 +21,11 @@ func Load(flags *pflag.FlagSet, environ []string) (Config, error) {
 	return loadFor(forStores, flags, environ)
 }
 
+// LoadForServing is Load for a command that serves: the files that a server reads besides are looked into as well.
+func LoadForServing(flags *pflag.FlagSet, environ []string) (Config, error) {
+	return loadFor(forServing, flags, environ)
+}
+
 // LoadForTable is Load for a command that works on the table alone: heads is needed, objects is not.
 func LoadForTable(flags *pflag.FlagSet, environ []string) (Config, error) {
 	return loadFor(forTable, flags, environ)
@@ -28,6 +33,7 @@ func LoadForTable(flags *pflag.FlagSet, environ []string) (Config, error) {
 
 func loadFor(rules rules, flags *pflag.FlagSet, environ []string) (Config, error) {
 	l := &loader{merged: koanf.New("."), origins: map[string]string{}}
+	l.faults = unknownVariables(environ)
 	path, pathOrigin := filePath(flags, environ)
 	if path != "" {
 		l.addFile(path, pathOrigin)
@@ -71,8 +77,8 @@ func filePath(flags *pflag.FlagSet, environ []string) (path, origin string) {
 	return "", ""
 }
 
-// fromVariable maps an environment variable to its setting. Variables of that prefix that are no settings are not ours
-// to judge, and an empty one counts as unset, because that is how scripts and containers unset.
+// fromVariable maps an environment variable to its setting; those that are none, unknownVariables judges. An empty one
+// counts as unset, because that is how scripts and containers unset.
 func fromVariable(key, value string) (string, any) {
 	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(key, envPrefix), "_", "-"))
 	if s := find(name); s == nil || s.variable != key || value == "" {
@@ -126,25 +132,12 @@ func (l *loader) addFile(path, origin string) {
 	for _, name := range k.Keys() {
 		if find(name) == nil {
 			l.faults = append(l.faults, Fault{
-				Setting: name, Value: fmt.Sprint(k.Get(name)), Origin: here,
-				Problem: "is not a setting", Remedy: remedyForUnknown(name),
+				Setting: name, Value: hidden, Origin: here,
+				Problem: "is not a setting", Remedy: remedyForUnknown(name, keyNames()),
 			})
 		}
 	}
 	l.merge(k, func(*setting) string { return here })
-}
-
-// remedyForUnknown points at the setting that was probably meant.
-func remedyForUnknown(name string) string {
-	plain := func(s string) string {
-		return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(s))
-	}
-	for _, s := range settings {
-		if plain(s.name) == plain(name) {
-			return "write " + s.name
-		}
-	}
-	return "remove it, or see docs/configuration.md for the names"
 }
 
 // decode turns the merged text into a Config and notes each value that cannot be parsed.

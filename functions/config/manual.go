@@ -69,8 +69,9 @@ Made from the comments of functions/config/config.go by ` + "`go generate ./func
 
 ` + "`tailrace serve`" + ` takes each setting from the first of these that has it: the flag, the environment, the YAML file named by
 ` + "`--" + FileFlag + "` or `" + FileVariable + "`" + `, the default. An empty environment variable counts as unset. Everything wrong is reported at once, and
-nothing is served until it is mended; a key in the file that is not in this table is wrong. A setting in the file has the
-name of its flag:
+nothing is served until it is mended; a key in the file, or a variable ` + "`TAILRACE_…`" + `, that is not in this table is wrong
+(but for the variables of the tests and tools here, and those that Kubernetes makes for services). A setting in the file
+has the name of its flag:
 
 ` + "```yaml\nlisten: 127.0.0.1:8080\ndata: /var/lib/tailrace\ntrim-delay: 10s\n```" + `
 

@@ -72,6 +72,10 @@ func (s setting) form() string {
 		return "http://HOST:PORT or https://HOST"
 	case reflect.TypeFor[Region]():
 		return "a region, such as eu-central-1"
+	case reflect.TypeFor[Domain]():
+		return "a domain without port, such as example.com"
+	case reflect.TypeFor[Location]():
+		return "1 to 64 letters, digits, colons, dots and hyphens"
 	default:
 		return "text"
 	}
@@ -118,6 +122,10 @@ func (s setting) set(c *Config, text string) error {
 		value, err = parseEndpoint(text)
 	case reflect.TypeFor[Region]():
 		value, err = parseRegion(text)
+	case reflect.TypeFor[Domain]():
+		value, err = ParseDomain(text)
+	case reflect.TypeFor[Location]():
+		value, err = parseLocation(text)
 	default:
 		value = text
 	}

@@ -134,7 +134,7 @@ func (v *validator) stores(c Config, rules rules) {
 		v.fault("data", c.Data, "is empty", "name a folder")
 	}
 	switch {
-	case noObjects && !noHeads && rules == forStores:
+	case noObjects && !noHeads && rules != forTable:
 		v.fault("objects", c.Objects, "is missing, and heads is set", "name the bucket, or remove heads to use a folder")
 	case noHeads && (!noObjects || rules == forTable):
 		v.fault("heads", c.Heads, "is missing", "name the table, as in dynamodb://tailrace")

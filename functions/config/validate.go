@@ -25,13 +25,15 @@ const (
 type rules int
 
 const (
-	forStores rules = iota // where all data lives
-	forTable               // the table alone; the bucket may be left out
+	forStores  rules = iota // where all data lives
+	forTable                // the table alone; the bucket may be left out
+	forServing              // as forStores, and what a server reads besides
 )
 
 // validate notes every rule that c breaks.
 func (v *validator) validate(c Config, rules rules) {
 	v.listen(c)
+	v.tls(c, rules)
 	v.stores(c, rules)
 	if c.TrimDelay < 0 || c.TrimDelay > maxTrimDelay {
 		v.fault("trim-delay", c.TrimDelay, "is out of range", fmt.Sprintf("choose from 0s to %s", maxTrimDelay))
