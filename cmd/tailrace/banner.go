@@ -14,11 +14,15 @@ func printBanner(w io.Writer, cfg config.Config, url, where string) error {
 	if cfg.InsecureNoAuth {
 		access = "ANYONE WHO REACHES THIS ADDRESS may read, write and delete: there is no authentication"
 	}
+	curl := "curl -sS"
+	if cfg.TLS() {
+		curl += "k" // by its address: the certificate is for a name
+	}
 	_, err := fmt.Fprintf(w, `tailrace listens on %[1]s
 data:    %[2]s
 access:  %[3]s
-try:     curl -sS -X PUT %[1]s/v1/basins/first-basin -H 'content-type: application/json' -d '{"config":{"create_stream_on_append":true}}'
-`, url, where, access)
+try:     %[4]s -X PUT %[1]s/v1/basins/first-basin -H 'content-type: application/json' -d '{"config":{"create_stream_on_append":true}}'
+`, url, where, access, curl)
 	if err != nil {
 		return fmt.Errorf("print first lines: %w", err)
 	}

@@ -42,10 +42,12 @@ func listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// newServer makes the HTTP server: HTTP/1.1 and cleartext HTTP/2 (prior knowledge) on one port, since the SDKs speak both.
+// newServer makes the HTTP server: HTTP/1.1 and HTTP/2 on one port, since the SDKs speak both. In cleartext the client knows
+// beforehand that it is HTTP/2, with TLS the two agree on it.
 func newServer(handler http.Handler, logger zerolog.Logger) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Handler:           handler,
@@ -64,13 +66,13 @@ func newServer(handler http.Handler, logger zerolog.Logger) *http.Server {
 }
 
 // reachableURL is a URL by which a program on this machine reaches the listener.
-func reachableURL(address net.Addr) string {
+func reachableURL(address net.Addr, scheme string) string {
 	at, err := netip.ParseAddrPort(address.String())
 	if err != nil {
-		return "http://" + address.String()
+		return scheme + "://" + address.String()
 	}
 	if at.Addr().IsUnspecified() {
 		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
 	}
-	return "http://" + at.String()
+	return scheme + "://" + at.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -38,6 +39,10 @@ func isTerminal(w io.Writer) bool {
 type serverErrors struct{ log zerolog.Logger }
 
 func (s serverErrors) Write(line []byte) (int, error) {
-	s.log.Warn().Str("from", "net/http").Msg(strings.TrimSpace(string(line)))
+	level := zerolog.WarnLevel
+	if bytes.Contains(line, []byte("TLS handshake error")) {
+		level = zerolog.DebugLevel // of every port scan, and of load balancers that only connect
+	}
+	s.log.WithLevel(level).Str("from", "net/http").Msg(strings.TrimSpace(string(line)))
 	return len(line), nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -171,9 +172,18 @@ func TestStopIsBounded(t *testing.T) {
 			since := time.Now()
 			w.signals <- syscall.SIGTERM
 			if second {
-				w.signals <- syscall.SIGTERM
-				if got := <-w.exited; got != exitFailed {
-					t.Errorf("the second signal exits with %d", got)
+				var got int
+				await(t, "the end by a second signal", func() bool {
+					select {
+					case got = <-w.exited:
+						return true
+					case w.signals <- syscall.SIGTERM: // the first of these are too soon
+					default:
+					}
+					return false
+				})
+				if took := time.Since(since); got != exitFailed || took < secondSignalAfter {
+					t.Errorf("the second signal exits with %d after %s", got, took)
 				}
 				cancel() // lets the first stop finish, which the end of the process would have cut
 				<-status
@@ -278,6 +288,22 @@ func TestExitAnyway(t *testing.T) {
 	if got := <-w.exited; got != exitFailed {
 		t.Errorf("exit status is %d, want %d", got, exitFailed)
 	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		since := time.Now()
+		defer w.exitAnyway(time.Hour, testLog(w))()
+		for time.Since(since) < secondSignalAfter {
+			w.signals <- syscall.SIGTERM // one signal, passed on by several
+			time.Sleep(secondSignalAfter / 10)
+			if len(w.exited) > 0 {
+				t.Fatalf("ended %s after the first", time.Since(since))
+			}
+		}
+		w.signals <- syscall.SIGTERM
+		if got := <-w.exited; got != exitFailed {
+			t.Errorf("exit status is %d, want %d", got, exitFailed)
+		}
+	})
 	w = newWorld()
 	w.exitAnyway(time.Hour, testLog(w))()
 	w.signals <- syscall.SIGINT
@@ -298,8 +324,11 @@ func TestReachableURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := reachableURL(at); got != want {
+		if got := reachableURL(at, "http"); got != want {
 			t.Errorf("URL of %s is %s, want %s", address, got, want)
+		}
+		if got := reachableURL(at, "https"); got != strings.Replace(want, "http", "https", 1) {
+			t.Errorf("URL of %s with TLS is %s", address, got)
 		}
 	}
 }

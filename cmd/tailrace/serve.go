@@ -54,6 +54,10 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
+	pair, err := openCertificate(cfg, logger)
+	if err != nil {
+		return err
+	}
 	listener, err := listen(cfg.Listen)
 	if err != nil {
 		return err
@@ -70,7 +74,8 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
-	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr()), held.Where); err != nil {
+	scheme := s.useTLS(pair)
+	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr(), scheme), held.Where); err != nil {
 		return errors.Join(err, held.Close())
 	}
 	s.begin(held.Opened)
@@ -92,6 +97,7 @@ type service struct {
 	streams   *coordinator.Coordinator
 	directory *tenancy.Directory
 	server    *http.Server
+	registry  *prometheus.Registry
 	log       zerolog.Logger
 
 	leaving     atomic.Bool // set once the server stops
@@ -139,7 +145,7 @@ func newService(cfg config.Config, held *stores.Stores, logger zerolog.Logger) (
 		return nil, fmt.Errorf("make API: %w", err)
 	}
 	s := &service{
-		held: held, streams: streams, directory: directory, log: logger,
+		held: held, streams: streams, directory: directory, registry: registry, log: logger,
 		walk: &tenancy.Upkeep{
 			Directory: directory, Coordinator: streams, Log: logger, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
 		},
@@ -147,6 +153,16 @@ func newService(cfg config.Config, held *stores.Stores, logger zerolog.Logger) (
 	s.server = newServer(s.announceLeaving(handler), logger)
 	s.server.ConnState = s.watchConnection
 	return s, nil
+}
+
+// useTLS has the server speak TLS with a pair, if there is one, and returns the scheme of its URLs.
+func (s *service) useTLS(pair *certificate) (scheme string) {
+	if pair == nil {
+		return "http"
+	}
+	s.server.TLSConfig = pair.config()
+	s.registry.MustRegister(pair.collectors()...)
+	return "https"
 }
 
 // With these, after the two seconds that a commit waits for its own answer, an append has an answer within ten seconds when
@@ -198,7 +214,13 @@ var errStoreFailed = errors.New("a store failed; the log says why")
 // there is nothing to finish.
 func (p *process) serveUntilSignal(ctx context.Context, s *service, listener net.Listener, failed <-chan struct{}) error {
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(listener) }()
+	go func() {
+		if s.server.TLSConfig != nil {
+			served <- s.server.ServeTLS(listener, "", "")
+			return
+		}
+		served <- s.server.Serve(listener)
+	}()
 	s.log.Info().Stringer("address", listener.Addr()).Msg("serving")
 	select {
 	case err := <-served:
@@ -207,7 +229,7 @@ func (p *process) serveUntilSignal(ctx context.Context, s *service, listener net
 		return fmt.Errorf("serve: %w", errStoreFailed)
 	case <-ctx.Done():
 	case signal := <-p.signals:
-		s.log.Info().Stringer("signal", signal).Msg("stopping; another signal does not wait")
+		s.log.Info().Stringer("signal", signal).Msg("stopping; another signal, in a second or later, does not wait")
 	}
 	return nil
 }

@@ -113,19 +113,30 @@ func (w *leavingWriter) WriteHeader(status int) {
 // Unwrap lets a ResponseController through.
 func (w *leavingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// secondSignalAfter is when a signal counts as a second one. What comes sooner is the first once more: a supervisor that
+// signals a process and its group, a shell and the program it runs both passing on one Ctrl-C.
+const secondSignalAfter = time.Second
+
 // exitAnyway ends the process at a second signal, and when timeout is over whatever still hangs. The function returned
 // calls it off.
 func (p *process) exitAnyway(timeout time.Duration, logger zerolog.Logger) (callOff func()) {
 	done := make(chan struct{})
+	begun := time.Now()
+	over := time.After(timeout)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		select {
-		case <-done:
-			return
-		case <-p.signals:
-			logger.Warn().Msg("second signal: ending at once")
-		case <-time.After(timeout):
-			logger.Error().Msg("the time for stopping is over: ending at once")
+		for waiting := true; waiting; {
+			select {
+			case <-done:
+				return
+			case <-p.signals:
+				if waiting = time.Since(begun) < secondSignalAfter; !waiting {
+					logger.Warn().Msg("second signal: ending at once")
+				}
+			case <-over:
+				waiting = false
+				logger.Error().Msg("the time for stopping is over: ending at once")
+			}
 		}
 		p.exit(exitFailed)
 	})

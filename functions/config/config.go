@@ -94,7 +94,7 @@ type Config struct {
 	CollectGrace time.Duration `setting:"collect-grace" default:"1m"`
 
 	// How long a stop may take, from SIGTERM or SIGINT to the end of the process: accepted appends are finished and
-	// answered, followers are told to go elsewhere, and what then still reads is cut off. A second signal does not wait.
+	// answered, followers are told to go elsewhere, and what then still reads is cut off. A second signal, from one second after the first, does not wait.
 	// From 1s to 10m.
 	ShutdownTimeout time.Duration `setting:"shutdown-timeout" default:"20s"`
 
