@@ -138,7 +138,7 @@ func (c *Coordinator) sequencer(ref StreamRef) *sequencer {
 		c.sequencers[ref.Stream] = s
 	}
 	s.users++
-	if !c.sweeping {
+	if !c.sweeping && !c.o.Intermittent {
 		c.sweeping = c.background.start(c.sweep)
 	}
 	return s
@@ -178,6 +178,17 @@ func (c *Coordinator) sweepOnce() (done bool) {
 		c.sequencers = make(map[segments.StreamID]*sequencer) // an emptied map keeps the room of its fullest time
 	}
 	return !c.sweeping
+}
+
+// Settle waits until nothing that earlier calls have led to is under way: moves that their commits owe, doubts, stores' late
+// answers. Once it returns nil the process may be stopped for any time, and holds nothing that somebody waits for. An
+// error is that of ctx: something goes on, which is safe to stop all the same. It is for an Intermittent coordinator; on
+// others, and beside other calls, it may wait long. It also lets go of streams that were not used for a while.
+func (c *Coordinator) Settle(ctx context.Context) error {
+	if c.o.Intermittent {
+		defer c.sweepOnce()
+	}
+	return c.background.settle(ctx)
 }
 
 // CheckTail returns the durable tail, as of a moment after the call began. Errors as OpenReader's.

@@ -18,7 +18,10 @@ type Options struct {
 	Room Room
 	// Exclusive says that no other process commits to these heads, so that followers need no poll.
 	Exclusive bool
-	Log       zerolog.Logger
+	// Intermittent says that the process may be stopped between calls, or for good, as functions are: nothing is started
+	// that is to go on after them. What is due later is left to others' upkeep, and Settle waits for the rest.
+	Intermittent bool
+	Log          zerolog.Logger
 	// Now is the clock; time.Now.
 	Now func() time.Time
 

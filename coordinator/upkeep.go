@@ -37,7 +37,7 @@ func newUpkeep(c *Coordinator) *upkeep {
 func (u *upkeep) later(ref StreamRef) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if _, ok := u.due[ref]; ok || len(u.due) >= maxUpkeep {
+	if _, ok := u.due[ref]; ok || len(u.due) >= maxUpkeep || u.c.o.Intermittent {
 		return
 	}
 	u.due[ref] = u.c.o.Now().Add(u.c.o.TrimDelay)
