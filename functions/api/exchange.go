@@ -16,6 +16,7 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	bounded Bounded // the writer, if it is one; else nil
 
 	id      string
 	route   string // a method and a pattern of the table of routes; empty for a path that is not there

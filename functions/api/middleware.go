@@ -31,6 +31,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ResponseWriter: w, control: http.NewResponseController(w), id: requestID(r.Header.Get(headerRequestID)),
 		writeTimeout: h.o.WriteTimeout, unread: unreadBody(r),
 	}
+	x.bounded, _ = w.(Bounded)
 	x.Header().Set(headerRequestID, x.id)
 	if h.server != "" {
 		x.Header().Set("Server", h.server)

@@ -109,6 +109,7 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 	o := q.options(true)
 	limit := h.o.RequestTimeout
 	if o.Wait != nil {
+		*o.Wait = within(r.Context(), *o.Wait)
 		limit += *o.Wait
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
@@ -124,13 +125,22 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 	}
 	buf := buffers.get()
 	defer buffers.put(buf)
-	records, tail := recordsOf(&event), tailOf(&event)
+	media := wire.MediaJSON
 	if q.mode == wire.ReadProto {
-		buf.b = wire.EncodeReadBatchProto(buf.b, records, tail)
-		return x.body(r, http.StatusOK, wire.MediaProto, buf.b)
+		media = wire.MediaProto
 	}
-	buf.b = wire.AppendReadBatchJSON(buf.b, records, tail, q.format)
-	return x.body(r, http.StatusOK, wire.MediaJSON, buf.b)
+	body, err := x.cut(&event, media, func() []byte {
+		if q.mode == wire.ReadProto {
+			buf.b = wire.EncodeReadBatchProto(buf.b[:0], recordsOf(&event), tailOf(&event))
+		} else {
+			buf.b = wire.AppendReadBatchJSON(buf.b[:0], recordsOf(&event), tailOf(&event), q.format)
+		}
+		return buf.b
+	})
+	if err != nil {
+		return err
+	}
+	return x.body(r, http.StatusOK, media, body)
 }
 
 // recordsOf gives the records of an event with the numbers that are theirs.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -45,18 +46,26 @@ func (s *events) event(e *coordinator.ReadEvent) error {
 			return wire.AppendSSEPing(dst, uint64(s.now().UnixMilli()), position(*e.Tail))
 		})
 	}
-	s.count += uint64(len(e.Records))
-	s.bytes += e.Bytes
-	id := wire.EventID{SeqNum: e.Start + uint64(len(e.Records)) - 1, Count: s.count, Bytes: s.bytes}
 	pool := eventBuffers
 	if e.Bytes > eventBufferMax/2 {
 		pool = buffers
 	}
-	return s.write(pool, func(dst []byte) []byte {
-		dst = wire.AppendSSEBatch(dst, id, recordsOf(e), tailOf(e), s.format)
-		*e = coordinator.ReadEvent{} // the write may take long, and needs the text alone
-		return dst
+	buf := pool.get()
+	defer pool.put(buf)
+	_, err := s.x.cut(e, wire.MediaSSE, func() []byte {
+		n := uint64(len(e.Records))
+		id := wire.EventID{SeqNum: e.Start + n - 1, Count: s.count + n, Bytes: s.bytes + e.Bytes}
+		buf.b = wire.AppendSSEBatch(buf.b[:0], id, recordsOf(e), tailOf(e), s.format)
+		return buf.b
 	})
+	if err != nil {
+		return errors.Join(err, s.failed(err))
+	}
+	s.count += uint64(len(e.Records))
+	s.bytes += e.Bytes
+	*e = coordinator.ReadEvent{} // the write may take long, and needs the text alone
+	_, err = s.x.Write(buf.b)
+	return err
 }
 
 func (s *events) end() error { return s.write(eventBuffers, wire.AppendSSEDone) }

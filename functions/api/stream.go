@@ -57,14 +57,22 @@ func (x *exchange) beginStream(media string) error {
 func (h *handler) pump(ctx context.Context, x *exchange, reader *coordinator.Reader, f framing) error {
 	for {
 		e, err := reader.Next(ctx)
-		if ctx.Err() != nil {
+		switch ctx.Err() {
+		case nil:
+		case context.DeadlineExceeded:
+			err = errTimeIsUp
+		default:
 			return ctx.Err() // the client is gone
 		}
+		last := x.bounded != nil && len(e.Records) > 0
 		x.armWrite()
 		var sent error
 		switch {
 		case err == nil:
-			sent = f.event(&e)
+			if sent = f.event(&e); sent == nil && last {
+				err = errTimeIsUp
+				sent = f.failed(streamError(err))
+			}
 		case err == io.EOF:
 			sent = f.end()
 		default:
