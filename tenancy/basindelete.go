@@ -148,7 +148,7 @@ func (d *Directory) finishBasin(ctx context.Context, b *basin) error {
 	if err := d.putBasinWork(ctx, purgeBasin, b, now+uint64(d.TombstoneAge.Milliseconds())); err != nil {
 		return err
 	}
-	d.basins.Invalidate(b.name)
+	d.basins.Invalidate(owned{b.account(), b.name})
 	grave := basinRow{State: Deleted, ID: b.ID, CreatedAt: b.CreatedAt, DeletedAt: now}
 	_, err := d.put(ctx, basinKey(b.name), &grave, b.v)
 	var m *moved

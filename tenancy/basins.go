@@ -25,6 +25,7 @@ const (
 type BasinInfo struct {
 	Name      string
 	ID        segments.BasinID
+	Account   AccountID
 	Location  string
 	CreatedAt time.Time
 	DeletedAt time.Time
@@ -40,11 +41,12 @@ type basin struct {
 }
 
 func (b *basin) info() BasinInfo {
-	return BasinInfo{b.name, b.ID, b.Location, toTime(b.CreatedAt), toTime(b.DeletedAt), b.v}
+	return BasinInfo{b.name, b.ID, b.account(), b.Location, toTime(b.CreatedAt), toTime(b.DeletedAt), b.v}
 }
 
 // CreateBasin makes a basin. A non-empty token makes it idempotent: a repetition with the same token and config is
-// answered Noop with the original info, for as long as the basin lives. Otherwise ErrBasinExists or ErrBasinDeleting.
+// answered Noop with the original info, for as long as the basin lives. Otherwise ErrBasinExists or ErrBasinDeleting. A
+// name that another account has is ErrBasinExists whatever becomes of it.
 func (d *Directory) CreateBasin(ctx context.Context, name, location string, config BasinConfig, token string) (BasinInfo, Outcome, error) {
 	request := digest(token, &config)
 	b, created, err := d.provisionBasin(ctx, name, location, config, request)
@@ -114,14 +116,25 @@ func (d *Directory) getBasin(ctx context.Context, name string) (basin, error) {
 	return b, err
 }
 
-// basin reads a basin that is there strongly: active or deleting.
+// basin reads a basin that is there strongly, active or deleting, and is of the account that the context is on behalf
+// of. Another account's is as good as absent: the same answer, after the same one read.
 func (d *Directory) basin(ctx context.Context, name string) (basin, error) {
+	b, err := d.anyBasin(ctx, name)
+	account := accountOf(ctx)
+	if err == nil && b.account() != account {
+		return basin{name: name}, ErrBasinNotFound
+	}
+	if err == nil {
+		d.basins.Set(owned{account, name}, b.ID)
+	}
+	return b, err
+}
+
+// anyBasin is basin for what is done on nobody's behalf, or on that of whoever began it.
+func (d *Directory) anyBasin(ctx context.Context, name string) (basin, error) {
 	b, err := d.getBasin(ctx, name)
 	if err == nil && b.State != Active && b.State != Deleting {
 		return b, ErrBasinNotFound
-	}
-	if err == nil {
-		d.basins.Set(name, b.ID)
 	}
 	return b, err
 }
@@ -140,19 +153,22 @@ func (d *Directory) provisionBasin(ctx context.Context, name, location string, c
 	if err := config.check(d.Ciphers); err != nil {
 		return basin{}, false, err
 	}
+	account := accountOf(ctx)
 	for n := 0; n < attempts && pause(ctx, n); n++ {
 		// Not a blind Put: that would cost a failed write for every PUT of a basin that is there.
 		b, err := d.getBasin(ctx, name)
 		switch {
 		case err != nil:
 			return b, false, untouched(err)
+		case b.State != "" && b.State != Deleted && b.account() != account:
+			return basin{}, false, ErrBasinExists // without telling whose, nor what becomes of it
 		case b.State == Active:
 			return b, false, nil
 		case b.State == Deleting:
 			return b, false, ErrBasinDeleting
 		}
 		made := basin{name: name, basinRow: basinRow{
-			State: Active, ID: segments.NewBasinID(), CreatedAt: d.now(),
+			State: Active, ID: segments.NewBasinID(), Account: inRow(account), CreatedAt: d.now(),
 			Location: location, Config: config, Request: request,
 		}}
 		made.v, err = d.put(ctx, basinKey(name), &made.basinRow, b.v)

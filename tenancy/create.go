@@ -19,7 +19,7 @@ type wish struct {
 // allowed says whether the basin lets the stream be made.
 func (w *wish) allowed(b *basin) error {
 	switch {
-	case w.auto == onAppend && !b.Config.CreateOnAppend, w.auto == onRead && !b.Config.CreateOnRead:
+	case w.auto != 0 && !(w.auto&onAppend != 0 && b.Config.CreateOnAppend) && !(w.auto&onRead != 0 && b.Config.CreateOnRead):
 		return ErrStreamNotFound
 	case b.State == Deleting:
 		return ErrBasinDeleting
@@ -137,9 +137,13 @@ func (d *Directory) complete(ctx context.Context, e *entry) (entry, error) {
 // step tries the rest of a creation once.
 func (d *Directory) step(ctx context.Context, e *entry) (entry, error) {
 	// The entry is there, so a deletion of the basin that this read does not see yet will find the entry.
-	b, err := d.activeBasin(ctx, e.basinName)
-	if err == nil && b.ID != e.basin {
+	b, err := d.anyBasin(ctx, e.basinName)
+	switch {
+	case err != nil:
+	case b.ID != e.basin:
 		err = ErrBasinNotFound
+	case b.State == Deleting:
+		err = ErrBasinDeleting
 	}
 	if errors.Is(err, ErrBasinDeleting) || errors.Is(err, ErrBasinNotFound) {
 		return d.abandon(ctx, e, err)

@@ -21,8 +21,12 @@ func (d *Directory) DeleteIncarnation(ctx context.Context, basin, name string, i
 }
 
 func (d *Directory) deleteStream(ctx context.Context, basin, name string, only segments.StreamID) (StreamInfo, error) {
+	find := d.basin
+	if !only.IsZero() {
+		find = d.anyBasin // who knows the id acts for the store, not for an account
+	}
 	for n := 0; n < attempts && pause(ctx, n); n++ {
-		b, err := d.basin(ctx, basin)
+		b, err := find(ctx, basin)
 		if err != nil {
 			return StreamInfo{}, untouched(err)
 		}
@@ -42,7 +46,7 @@ func (d *Directory) deleteStream(ctx context.Context, basin, name string, only s
 		if err != nil {
 			return StreamInfo{}, err
 		}
-		d.streams.Invalidate(names{basin, name})
+		d.streams.Invalidate(names{b.account(), basin, name})
 		info := e.info()
 		info.HeadV = v
 		return info, nil

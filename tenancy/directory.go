@@ -51,12 +51,23 @@ type Directory struct {
 	Options
 	// streams remembers whole addresses, for appends and reads; basins only ids, for everything that reads a row
 	// anyway. Neither is ever the reason for a "no".
+	// The account is part of the key: for another one there is nothing to remember, so it pays the same reads to learn
+	// nothing as for a name that nobody has.
 	streams *otter.Cache[names, coordinator.StreamRef]
-	basins  *otter.Cache[string, segments.BasinID]
+	basins  *otter.Cache[owned, segments.BasinID]
 }
 
-// names is a stream's address.
-type names struct{ basin, stream string }
+// names is a stream's address, as an account may use it.
+type names struct {
+	account       AccountID
+	basin, stream string
+}
+
+// owned is a basin's name, as an account may use it.
+type owned struct {
+	account AccountID
+	basin   string
+}
 
 // New makes a Directory. It starts nothing; Run does the work that is left over.
 func New(o Options) (*Directory, error) {
@@ -79,13 +90,13 @@ func New(o Options) (*Directory, error) {
 	d.streams, err = otter.New(&otter.Options[names, coordinator.StreamRef]{
 		MaximumWeight: o.CacheBytes,
 		Weigher: func(k names, _ coordinator.StreamRef) uint32 {
-			return uint32(len(k.basin) + len(k.stream) + 160)
+			return uint32(len(k.account) + len(k.basin) + len(k.stream) + 176)
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	d.basins, err = otter.New(&otter.Options[string, segments.BasinID]{MaximumSize: max(16, int(o.CacheBytes>>10))})
+	d.basins, err = otter.New(&otter.Options[owned, segments.BasinID]{MaximumSize: max(16, int(o.CacheBytes>>10))})
 	return d, err
 }
 

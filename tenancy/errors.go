@@ -23,6 +23,16 @@ var (
 
 	// ErrConflict: other changes of the same name won every race that this call was willing to run. Try again.
 	ErrConflict = errors.New("concurrent changes collided")
+
+	// ErrUnauthenticated: a bearer token is not one, or is not known, or was revoked, or has expired. Which of them is
+	// nobody's business.
+	ErrUnauthenticated = errors.New("access token is not valid")
+	// ErrDenied: the principal may not do this, or not to this.
+	ErrDenied          = errors.New("not permitted")
+	ErrTokenExists     = errors.New("access token already exists")
+	ErrTokenNotFound   = errors.New("access token not found")
+	ErrAccountNotFound = errors.New("account not found")
+
 	// ErrInUse: ForgetBasin was called for a basin that is not dead or was not empty for long enough.
 	ErrInUse = errors.New("basin id is still in use")
 	// ErrBadRow is wrapped by every error about a row that does not decode.
@@ -110,7 +120,7 @@ func isAnswer(err error) bool {
 func isSentinel(err error) bool {
 	for _, answer := range []error{
 		ErrBasinNotFound, ErrBasinExists, ErrBasinDeleting, ErrStreamNotFound, ErrStreamExists, ErrStreamDeleting,
-		ErrConflict, ErrInUse,
+		ErrConflict, ErrInUse, ErrUnauthenticated, ErrDenied, ErrTokenExists, ErrTokenNotFound, ErrAccountNotFound,
 	} {
 		if errors.Is(err, answer) {
 			return true

@@ -23,13 +23,14 @@ type StreamPage struct {
 	HasMore bool
 }
 
-// ListBasins lists the names that start with prefix and sort after startAfter, those being deleted among them. A
+// ListBasins lists the account's names that start with prefix and sort after startAfter, those being deleted among them. A
 // limit outside 1 to ListMax is ListMax.
 func (d *Directory) ListBasins(ctx context.Context, prefix, startAfter string, limit int) (BasinPage, error) {
+	account := accountOf(ctx)
 	items, more, err := page(ctx, d, basinsPart, prefix, startAfter, limit, func(row coordinator.Row) (BasinInfo, bool, error) {
 		b := basin{name: row.Key.Sort, v: row.Version}
 		err := decode(row.Value, &b.basinRow)
-		return b.info(), b.State == Active || b.State == Deleting, err
+		return b.info(), b.account() == account && (b.State == Active || b.State == Deleting), err
 	})
 	return BasinPage{items, more}, untouched(err)
 }

@@ -29,15 +29,20 @@ const (
 // basinRow is a basin's name: part "basins", sorted by name.
 type basinRow struct {
 	versioned
-	State     State            `json:"state"`
-	ID        segments.BasinID `json:"id"`
-	CreatedAt uint64           `json:"created_at"` // ms, as all times in rows
-	DeletedAt uint64           `json:"deleted_at,omitempty"`
-	Location  string           `json:"location,omitempty"`
-	Config    BasinConfig      `json:"config"`
+	State State            `json:"state"`
+	ID    segments.BasinID `json:"id"`
+	// Account is whose it is; empty for the default account, as in rows from before there were accounts.
+	Account   AccountID   `json:"account,omitempty"`
+	CreatedAt uint64      `json:"created_at"` // ms, as all times in rows
+	DeletedAt uint64      `json:"deleted_at,omitempty"`
+	Location  string      `json:"location,omitempty"`
+	Config    BasinConfig `json:"config"`
 	// Request is the digest of the token and config it was created with; empty if there was no token.
 	Request string `json:"request,omitempty"`
 }
+
+// account is whose the basin is.
+func (r *basinRow) account() AccountID { return orDefaultAccount(r.Account) }
 
 // streamRow is a stream's name: part "streams/BASIN-ID", sorted by name.
 type streamRow struct {
@@ -191,15 +196,23 @@ func decode(value []byte, r record) error {
 	if head.V != rowVersion {
 		return fmt.Errorf("%w: version %d, not %d", ErrBadRow, head.V, rowVersion)
 	}
+	if err := strictly(value, r); err != nil {
+		return err
+	}
+	return r.check()
+}
+
+// strictly decodes one JSON value that has no field that v has not.
+func strictly(value []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.DisallowUnknownFields()
-	if err := d.Decode(r); err != nil {
+	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadRow, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("%w: more than one value", ErrBadRow)
 	}
-	return r.check()
+	return nil
 }
 
 func toMillis(t time.Time) uint64 { return uint64(max(0, t.UnixMilli())) }

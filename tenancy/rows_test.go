@@ -36,7 +36,7 @@ func samples() map[string]record {
 	}
 	return map[string]record{
 		"basin": &basinRow{
-			State: Deleting, ID: basinID, CreatedAt: 1700000000001, DeletedAt: 1700000000002, Location: "aws:us-east-1",
+			State: Deleting, ID: basinID, Account: "a-one", CreatedAt: 1700000000001, DeletedAt: 1700000000002, Location: "aws:us-east-1",
 			Config:  BasinConfig{settings, "aegis-256", true, true},
 			Request: digest("token", &settings),
 		},
@@ -55,6 +55,18 @@ func samples() map[string]record {
 		"work_basin": &workRow{
 			Kind: finishBasin, Due: 1700000000003, Basin: basinID, BasinName: "the-basin", Cursor: "one", Dirty: true,
 		},
+		"account": &accountRow{Name: "One", CreatedAt: 1700000000001, Suspended: true},
+		"token": &tokenRow{
+			State: Active, Hash: hexOf(digestOf("text")), CreatedAt: 1700000000001, ExpiresAt: 1700000000002, Issuer: "root", Auto: true,
+			Scope: &scopeRow{
+				NameSet{"basin", false}, NameSet{"stream", true}, AllNames,
+				Groups{{true, true}, {true, true}, {true, true}}, AllOps(),
+			},
+		},
+		"token_revoked": &tokenRow{
+			State: Deleted, CreatedAt: 1700000000001, ExpiresAt: 1700000000002, RevokedAt: 1700000000003, Issuer: "root",
+		},
+		"root":        &rootRow{Hash: hexOf(digestOf("text")), CreatedAt: 1700000000001},
 		"dead_stream": &deadRow{Name: "one", DeletedAt: 1700000000002},
 		"dead_basin":  &deadBasinRow{Name: "the-basin", DeletedAt: 1700000000002, EmptySince: 1700000000003},
 	}
@@ -99,6 +111,9 @@ func TestKeys(t *testing.T) {
 		{s["work_stream"].(*workRow).key(), "work/02", "018bcfe56803/finish_stream/018f4e0a-0000-7000-8000-000000000002"},
 		{s["work_basin"].(*workRow).key(), "work/01", "018bcfe56803/finish_basin/018f4e0a-0000-7000-8000-000000000001"},
 		{deadKey(ref), "dead/018f4e0a-0000-7000-8000-000000000001", "018f4e0a-0000-7000-8000-000000000002"},
+		{accountKey("a-one"), "accounts", "a-one"},
+		{tokenKey("a-one", "tok/\u00e9"), "tokens/a-one", "tok/\u00e9"},
+		{rootKey(), "root", "token"},
 		{deadBasinKey(basinID), "dead-basins", "018f4e0a-0000-7000-8000-000000000001"},
 	} {
 		if c.got != (coordinator.Key{Part: c.part, Sort: c.sort}) {
@@ -164,7 +179,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(`{"v":1}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		for _, kind := range []record{&basinRow{}, &streamRow{}, &workRow{}, &deadRow{}, &deadBasinRow{}} {
+		for _, kind := range []record{&basinRow{}, &streamRow{}, &workRow{}, &deadRow{}, &deadBasinRow{}, &accountRow{}, &tokenRow{}, &rootRow{}} {
 			if err := decode(value, kind); err != nil {
 				if !errors.Is(err, ErrBadRow) {
 					t.Fatalf("error %v", err)

@@ -208,7 +208,7 @@ func (d *Directory) find(ctx context.Context, basin, name string) (entry, error)
 // and its streams are all tombstones before its name is freed: an active row under a remembered id is as good as under
 // a fresh one. Anything else decides nothing.
 func (d *Directory) remembered(ctx context.Context, basin, name string) (entry, error) {
-	id, ok := d.basins.GetIfPresent(basin)
+	id, ok := d.basins.GetIfPresent(owned{accountOf(ctx), basin})
 	if !ok {
 		return entry{}, nil
 	}
