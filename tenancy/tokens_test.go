@@ -188,7 +188,7 @@ func TestAccountsApart(t *testing.T) {
 		before := w.reads()
 		_, _, err := d.GetBasin(their, name)
 		wantErr(t, err, ErrBasinNotFound)
-		_, err = d.ReconfigureBasin(their, name, BasinPatch{})
+		_, _, err = d.ReconfigureBasin(their, name, BasinPatch{})
 		wantErr(t, err, ErrBasinNotFound)
 		_, err = d.DeleteBasin(their, name)
 		wantErr(t, err, ErrBasinNotFound)
