@@ -52,7 +52,7 @@ func (p *process) onStores(cmd *cobra.Command, work func(ctx context.Context, s 
 		}
 		if err == nil {
 			err = work(cmd.Context(), s, cfg)
-			s.streams.Close()
+			s.Streams.Close()
 		}
 		return errors.Join(err, held.Close())
 	}
@@ -133,7 +133,7 @@ func (p *process) collectCommand() *cobra.Command {
 		if dryRun {
 			return p.dryCollect(ctx, s, cfg.CollectGrace)
 		}
-		report, err := s.walk.Round(ctx)
+		report, err := s.Upkeep.Round(ctx)
 		fmt.Fprintf(p.stdout, "basins %d, streams %d, deleted when empty %d, forgotten %d\n",
 			report.Basins, report.Streams, report.DeletedEmpty, report.Forgotten)
 		p.printCollected(report.Collected)
@@ -144,8 +144,8 @@ func (p *process) collectCommand() *cobra.Command {
 }
 
 func (p *process) dryCollect(ctx context.Context, s *service, grace time.Duration) error {
-	return s.directory.Basins(ctx, func(b tenancy.Basin) error {
-		report, err := s.walk.Collect(ctx, b, grace, true)
+	return s.Directory.Basins(ctx, func(b tenancy.Basin) error {
+		report, err := s.Upkeep.Collect(ctx, b, grace, true)
 		fmt.Fprintf(p.stdout, "basin %s: ", b.Name)
 		p.printCollected(report)
 		return err
@@ -169,12 +169,12 @@ func (p *process) checkCommand() *cobra.Command {
 		Example: "  tailrace admin check --data ./tailrace-data",
 	}, func(ctx context.Context, s *service, _ config.Config) error {
 		var streams, records, bad int
-		err := s.directory.Walk(ctx, func(st tenancy.Stream) error {
+		err := s.Directory.Walk(ctx, func(st tenancy.Stream) error {
 			if st.State != tenancy.Active {
 				return nil
 			}
 			streams++
-			report, err := s.streams.Check(ctx, st.Ref)
+			report, err := s.Streams.Check(ctx, st.Ref)
 			records += report.Records
 			if err != nil {
 				bad++

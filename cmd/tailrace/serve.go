@@ -11,19 +11,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"github.com/tailrace-streams/tailrace/coordinator"
-	"github.com/tailrace-streams/tailrace/functions/api"
+	"github.com/tailrace-streams/tailrace/functions/compose"
 	"github.com/tailrace-streams/tailrace/functions/config"
 	"github.com/tailrace-streams/tailrace/functions/stores"
-	"github.com/tailrace-streams/tailrace/segments"
-	"github.com/tailrace-streams/tailrace/tenancy"
 )
 
 func (p *process) serveCommand() *cobra.Command {
@@ -93,64 +87,27 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 
 // service is what answers requests, and what works behind it.
 type service struct {
-	held      *stores.Stores
-	streams   *coordinator.Coordinator
-	directory *tenancy.Directory
-	server    *http.Server
-	registry  *prometheus.Registry
-	log       zerolog.Logger
+	*compose.Service
+	server *http.Server
+	log    zerolog.Logger
 
 	leaving     atomic.Bool // set once the server stops
 	connections atomic.Int64
 	unused      sync.Map     // the net.Conns that no request has come on
 	lastRequest atomic.Int64 // when, in Unix nanoseconds
 
-	walk      *tenancy.Upkeep
-	upkeep    sync.WaitGroup
-	endUpkeep context.CancelFunc
+	background sync.WaitGroup
+	endUpkeep  context.CancelFunc
 }
 
 func newService(cfg config.Config, held *stores.Stores, logger zerolog.Logger) (*service, error) {
-	streams, err := coordinator.New(coordinator.Options{
-		Heads: held.Heads, Objects: held.Objects, Room: held.Room,
-		// A folder is locked, and memory cannot be shared.
-		Exclusive:     !held.Shared,
-		DoubtTimeout:  doubtTimeout,
-		AppendTimeout: appendTimeout,
-		Now:           held.Now,
-		Log:           logger,
-		TrimDelay:     trimDelay(cfg),
-		CacheBytes:    int64(cfg.CacheBytes),
-		InflightBytes: int64(cfg.InflightBytes),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make coordinator: %w", err)
-	}
-	directory, err := tenancy.New(tenancy.Options{
-		Table: held.Table, Heads: held.Heads, Log: logger, OnDeleted: streams.Poke, Clock: held.Now,
-		Ciphers: []string{segments.CipherAES256GCM},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make directory: %w", err)
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registry.MustRegister(held.Collectors...)
 	version, _ := build()
-	handler, err := api.New(api.Options{
-		Streams: streams, Directory: directory, Log: logger, Registry: registry, Version: version,
-		DisableCORS: cfg.NoCORS,
-	})
+	made, err := compose.New(cfg, held, compose.Options{Log: logger, Version: version})
 	if err != nil {
-		return nil, fmt.Errorf("make API: %w", err)
+		return nil, err
 	}
-	s := &service{
-		held: held, streams: streams, directory: directory, registry: registry, log: logger,
-		walk: &tenancy.Upkeep{
-			Directory: directory, Coordinator: streams, Log: logger, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
-		},
-	}
-	s.server = newServer(s.announceLeaving(handler), logger)
+	s := &service{Service: made, log: logger}
+	s.server = newServer(s.announceLeaving(made.Handler), logger)
 	s.server.ConnState = s.watchConnection
 	return s, nil
 }
@@ -161,23 +118,8 @@ func (s *service) useTLS(pair *certificate) (scheme string) {
 		return "http"
 	}
 	s.server.TLSConfig = pair.config()
-	s.registry.MustRegister(pair.collectors()...)
+	s.Registry.MustRegister(pair.collectors()...)
 	return "https"
-}
-
-// With these, after the two seconds that a commit waits for its own answer, an append has an answer within ten seconds when
-// a store has gone silent, also one that waited for another's outcome (BL-130).
-const (
-	doubtTimeout  = 6 * time.Second
-	appendTimeout = 7 * time.Second
-)
-
-// trimDelay is the delay as the coordinator takes it, for which zero is its default and a negative one none.
-func trimDelay(cfg config.Config) time.Duration {
-	if cfg.TrimDelay == 0 {
-		return -1
-	}
-	return cfg.TrimDelay
 }
 
 // begin starts what goes on without requests: finishing creations and deletions that were cut short, and the walk over
@@ -185,8 +127,8 @@ func trimDelay(cfg config.Config) time.Duration {
 func (s *service) begin(opened <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.endUpkeep = cancel
-	for _, run := range []func(context.Context){s.directory.Run, s.walk.Run} {
-		s.upkeep.Go(func() {
+	for _, run := range []func(context.Context){s.Directory.Run, s.Upkeep.Run} {
+		s.background.Go(func() {
 			select {
 			case <-opened:
 				run(ctx)

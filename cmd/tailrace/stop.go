@@ -36,7 +36,7 @@ func (s *service) stop(timeout time.Duration, listener net.Listener) (quiet bool
 	s.leaving.Store(true)
 	// A listener that cannot be closed is closed by Shutdown, or by the end of the process.
 	_ = listener.Close()
-	drained := s.streams.Drain(ctx)
+	drained := s.Streams.Drain(ctx)
 	s.waitForGoodbye(time.Duration(float64(timeout) * goodbyeShare))
 	s.closeUnused()
 	closed := s.server.Shutdown(ctx)
@@ -48,8 +48,8 @@ func (s *service) stop(timeout time.Duration, listener net.Listener) (quiet bool
 		return false, fmt.Errorf("stop: %w: %w", errNotDrained, drained)
 	}
 	s.endUpkeep()
-	s.upkeep.Wait()
-	s.streams.Close()
+	s.background.Wait()
+	s.Streams.Close()
 	s.log.Info().Msg("stopped: every accepted append has been answered")
 	return closed == nil, nil
 }
