@@ -121,18 +121,18 @@ func (c *Client) String() string { return "client of " + c.account.base }
 // GoString is String: what is printed of a client hides its token.
 func (c *Client) GoString() string { return c.String() }
 
-// basinPlaceholder stands for the basin in the host of an endpoint.
-const basinPlaceholder = "{basin}"
+// basinMark stands for the basin in the host of an endpoint.
+const basinMark = "{basin}"
 
 // endpoint is where requests go: scheme, host and a path up to and with /v1.
 type endpoint struct{ base string }
 
 func parseEndpoint(text string) (endpoint, error) {
 	if !strings.Contains(text, "://") {
-		return endpoint{}, fmt.Errorf("endpoint %q: it has no scheme; write http://... or https://...", text)
+		return endpoint{}, fmt.Errorf("endpoint %q: it has no scheme, which is http:// or https://", text)
 	}
-	// A host with braces is none to net/url, so the placeholder is looked at with a name in its place.
-	u, err := url.Parse(strings.Replace(text, basinPlaceholder, "basin", 1))
+	// A host with braces is none to net/url, so the mark is looked at with a name in its place.
+	u, err := url.Parse(strings.Replace(text, basinMark, "basin", 1))
 	switch {
 	case err != nil:
 		return endpoint{}, fmt.Errorf("endpoint: it is no URL of the form http://HOST:PORT")
@@ -146,8 +146,8 @@ func parseEndpoint(text string) (endpoint, error) {
 
 // of is the endpoint for a basin, and whether the basin must be named by a header.
 func (e endpoint) of(basin string) (base string, header bool) {
-	if strings.Contains(e.base, basinPlaceholder) {
-		return strings.Replace(e.base, basinPlaceholder, basin, 1), false
+	if strings.Contains(e.base, basinMark) {
+		return strings.Replace(e.base, basinMark, basin, 1), false
 	}
 	return e.base, true
 }

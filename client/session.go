@@ -73,7 +73,6 @@ type AppendSession struct {
 // Pending is a batch that was submitted.
 type Pending struct {
 	batch Batch
-	size  int
 	doubt bool // an earlier attempt may have been applied
 	tried bool // it was sent, at least in part
 	then  func(Ack, error)
