@@ -36,6 +36,8 @@ type Options struct {
 	Registry *prometheus.Registry
 	// DisableCORS takes away the permission, given to every web page, to call this API from a browser.
 	DisableCORS bool
+	// Domain is what basins are addressed below by host, in lower case without a dot at the end; hosts say nothing.
+	Domain string
 	// Now is the clock; time.Now.
 	Now func() time.Time
 	// Version is told in the header Server and in a metric; nothing is told.

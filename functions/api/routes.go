@@ -45,12 +45,13 @@ func (h *handler) routes() map[string]methods {
 
 // router sends a request to the endpoint of its path and method.
 type router struct {
-	mux  *http.ServeMux
-	fail func(x *exchange, r *http.Request, err error)
+	mux   *http.ServeMux
+	admit func(r *http.Request) (*http.Request, error)
+	fail  func(x *exchange, r *http.Request, err error)
 }
 
 func (h *handler) router() *router {
-	rt := &router{mux: http.NewServeMux(), fail: h.fail}
+	rt := &router{mux: http.NewServeMux(), admit: h.admit, fail: h.fail}
 	for path, m := range h.routes() {
 		rt.mux.Handle(path, rt.path(path, m))
 	}
@@ -115,7 +116,7 @@ func (rt *router) path(path string, m methods) http.Handler {
 			return
 		}
 		x.route = labels[r.Method]
-		err := wire.CheckSingle(r.Header)
+		r, err := rt.admit(r)
 		if err == nil {
 			err = serve(x, r)
 		}

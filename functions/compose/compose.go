@@ -76,7 +76,7 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 	registry := newRegistry(held)
 	handler, err := api.New(api.Options{
 		Streams: streams, Directory: directory, Log: o.Log, Registry: registry, Version: o.Version,
-		DisableCORS: cfg.NoCORS,
+		DisableCORS: cfg.NoCORS, Domain: string(cfg.Domain),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)

@@ -10,7 +10,7 @@ import (
 // environment of a server started by hand beside them; a test holds the list against the sources.
 var toolVariables = []string{
 	"BIN", "CACHE", "COUNTED_APPENDS", "CURL", "DYNALITE", "DYNAMODB_DYNALITE", "GOTESTSUM", "LEFT_OUT", "MINIO", "NODE",
-	"NODE_DIR", "RACE_ROUNDS", "REQUIRE", "S2_CLI", "S3_BUCKET", "S3_MINIO", "S3_VERSITYGW", "SCALE", "STATICCHECK", "STRACE",
+	"NODE_DIR", "RACE_ROUNDS", "REQUIRE", "S2_CLI", "S2_LITE", "S3_BUCKET", "S3_MINIO", "S3_VERSITYGW", "SCALE", "STATICCHECK", "STRACE",
 	"VERSITYGW", "VISIBLE_ROUNDS",
 }
 
