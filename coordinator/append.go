@@ -22,8 +22,10 @@ type Coordinator struct {
 	labels *labels
 	reader *segments.Reader
 	hubs   *hubs
-	budget *budget
-	upkeep *upkeep
+	// presenters are the open sessions that another token ends.
+	presenters *presenters
+	budget     *budget
+	upkeep     *upkeep
 	// openReaders are the readers that may go on for long.
 	openReaders atomic.Int64
 	moves       *semaphore.Weighted
@@ -61,6 +63,7 @@ func New(o Options) (*Coordinator, error) {
 	}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.loads, c.hubs, c.upkeep = newLoader(c), newHubs(c), newUpkeep(c)
+	c.presenters = newPresenters(o.Hooks)
 	return c, nil
 }
 
@@ -109,23 +112,6 @@ func (c *Coordinator) admit(wait, ctx context.Context, ref StreamRef, b Batch, s
 	s := c.sequencer(ref)
 	defer c.release(s)
 	return &Pending{s, s.submit(ctx, &b, session, size)}, nil
-}
-
-// Session is an ordered run of batches to one stream: each is applied behind the one before it, and the first
-// failure ends it. It is for one goroutine; the Pendings may be waited for in another.
-type Session struct {
-	c        *Coordinator
-	ref      StreamRef
-	poisoned bool // under the sequencer's lock
-}
-
-// OpenSession starts a session. It needs no closing.
-func (c *Coordinator) OpenSession(ref StreamRef) *Session { return &Session{c: c, ref: ref} }
-
-// Submit queues a batch behind those submitted before. It blocks while too much is in flight, until ctx ends: that is
-// the back-pressure of a session. ctx also bounds the batch itself.
-func (s *Session) Submit(ctx context.Context, b Batch) (*Pending, error) {
-	return s.c.admit(ctx, ctx, s.ref, b, s)
 }
 
 // sequencer returns the stream's, made if need be, and in use until release.
@@ -195,17 +181,6 @@ func (c *Coordinator) Settle(ctx context.Context) error {
 func (c *Coordinator) CheckTail(ctx context.Context, ref StreamRef) (Position, error) {
 	h, err := c.loads.active(ctx, ref.Stream)
 	return h.TailPosition(), err
-}
-
-// CheckAppend reports whether a stream would take appends made with a key: that it is active, and encrypted only if
-// the key fits. It returns the v of the head that says so. Errors as Append's; whatever else a batch is refused for
-// shows only when it is appended.
-func (c *Coordinator) CheckAppend(ctx context.Context, ref StreamRef, key []byte) (v uint64, err error) {
-	h, err := c.loads.active(ctx, ref.Stream)
-	if err == nil {
-		_, err = sealer(&h, key)
-	}
-	return h.V, err
 }
 
 // Head returns the head of an active stream, as of a moment after the call began. Errors as OpenReader's.

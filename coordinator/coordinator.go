@@ -50,7 +50,7 @@ var (
 	ErrDraining = errors.New("draining")
 	// ErrUnavailable: a store was out of reach before anything was sent. Try again.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrPoisoned: an earlier batch of the same session failed.
+	// ErrPoisoned: an earlier batch of the same session failed, or the session was superseded.
 	ErrPoisoned = errors.New("an earlier batch of the session failed")
 	// ErrStorage: stored data is missing or damaged.
 	ErrStorage = errors.New("stored data is missing or damaged")
@@ -58,8 +58,11 @@ var (
 	ErrStreamGone = errors.New("the stream went away under a follower")
 )
 
-// FencingMismatch refuses a batch: another token is installed.
-type FencingMismatch struct{ Installed string }
+// FencingMismatch refuses a batch, or ends a session: another token is installed. Tail is the committed tail at that time.
+type FencingMismatch struct {
+	Installed string
+	Tail      Position
+}
 
 func (e *FencingMismatch) Error() string { return "another fencing token is installed" }
 
@@ -93,10 +96,10 @@ var ErrCipherExhausted = errors.New("the stream's cipher allows no more records"
 // ErrNotOpened: a stored record was sealed with another key.
 var ErrNotOpened = segments.ErrNotOpened
 
-// Indefinite wraps the reason why it is not known whether a batch was applied: it may be in the stream, now or later.
+// Indefinite wraps the reason why it is not known whether a batch or a verb was applied: it may take effect, now or later.
 type Indefinite struct{ Err error }
 
 func (e *Indefinite) Error() string {
-	return "it is not known whether the batch was appended: " + e.Err.Error()
+	return "the outcome is not known: " + e.Err.Error()
 }
 func (e *Indefinite) Unwrap() error { return e.Err }

@@ -19,6 +19,7 @@ func TestSessionInDoubt(t *testing.T) {
 		o.Heads = faults.Heads(memstore.New())
 		o.StoreTimeout, o.DoubtTimeout = time.Second, 300*time.Millisecond
 	})
+	session := r.session(t, coordinator.SessionOptions{})
 	faults.Set(func(c storetest.Call) storetest.Outcome {
 		switch c.Op {
 		case "Load", "Commit":
@@ -28,7 +29,6 @@ func TestSessionInDoubt(t *testing.T) {
 		}
 		return storetest.Pass
 	})
-	session := r.OpenSession(r.ref)
 	submit := func(text string) *coordinator.Pending {
 		p, err := session.Submit(t.Context(), bodies(text))
 		if err != nil {

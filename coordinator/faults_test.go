@@ -34,7 +34,7 @@ func (r *rig) workload(rounds int) []attempt {
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
-			session := r.OpenSession(r.ref)
+			session := r.reopen()
 			for i := range rounds {
 				body := fmt.Appendf(nil, "%d/%d ", w, i)
 				if (w+i)%5 == 0 {
@@ -53,7 +53,7 @@ func (r *rig) workload(rounds int) []attempt {
 						a.ack, a.err = p.Wait(context.Background())
 					}
 					if a.err != nil {
-						session = r.OpenSession(r.ref)
+						session = r.reopen()
 					}
 				} else {
 					a.ack, a.err = r.Append(context.Background(), r.ref, b)
@@ -66,6 +66,17 @@ func (r *rig) workload(rounds int) []attempt {
 	}
 	wg.Wait()
 	return all
+}
+
+// reopen opens a session, as often as it takes.
+func (r *rig) reopen() *coordinator.Session {
+	for {
+		s, err := r.OpenSession(context.Background(), r.ref, coordinator.SessionOptions{})
+		if err == nil {
+			return s
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // verify re-reads the whole stream and compares it with what the writers were told: acknowledged batches are where

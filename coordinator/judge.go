@@ -53,7 +53,7 @@ func (j *judge) admit(b *Batch, n uint64, cmds []placedCommand) error {
 		presented = new(string)
 	}
 	if presented != nil && *presented != j.token {
-		return &FencingMismatch{Installed: j.token}
+		return &FencingMismatch{Installed: j.token, Tail: j.base.TailPosition()}
 	}
 	if b.Match != nil && *b.Match != j.tail {
 		return &MatchMismatch{Next: j.tail, Tail: j.base.TailPosition()}

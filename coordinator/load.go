@@ -66,6 +66,9 @@ func (l *loader) run(id segments.StreamID, current *load) {
 		ctx, cancel := context.WithTimeout(context.Background(), l.c.o.StoreTimeout)
 		current.head, current.err = l.c.o.Heads.Load(ctx, id)
 		cancel()
+		if current.err == nil {
+			l.c.presenters.look(&current.head)
+		}
 
 		l.mu.Lock()
 		st, answered := l.streams[id], current

@@ -70,11 +70,10 @@ func TestSealedBatchesFitTheHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	// All wait for the first load, and are committed together.
-	s := r.OpenSession(r.ref)
+	s := r.session(t, coordinator.SessionOptions{Key: bytes.Repeat([]byte{7}, segments.SealKeyBytes)})
 	var pending []*coordinator.Pending
 	for i := range 220 {
 		b := bodies(fmt.Sprint("small", i))
-		b.Key = bytes.Repeat([]byte{7}, segments.SealKeyBytes)
 		p, err := s.Submit(t.Context(), b)
 		if err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ func (s *sequencer) submit(ctx context.Context, b *Batch, session *Session, size
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastUse = it.since
-	if session != nil && session.poisoned {
+	if session != nil && (session.poisoned || session.superseded() != nil) {
 		s.answer(it, Ack{}, ErrPoisoned)
 		return it
 	}
@@ -259,10 +259,12 @@ func (s *sequencer) remove(it *item) {
 }
 
 // fail answers an item that is out of the queue, and poisons its session: what the session queued behind it fails
-// too (s2-api 11). What it queued before may be in flight and is left alone.
+// too (s2-api 11), unless it outlives such a failure. What it queued before may be in flight and is left alone.
 func (s *sequencer) fail(it *item, err error) {
 	s.answer(it, Ack{}, err)
-	s.poison(it)
+	if it.session == nil || !it.session.outlives(err) {
+		s.poison(it)
+	}
 }
 
 // poison ends the session of an item that failed. What of it is in a commit that was sent shares that commit's fate.
@@ -378,6 +380,7 @@ func (s *sequencer) observe(h Head) {
 // know keeps of a head what batches are judged by. The log, with the inline data in it, is not: it would be the
 // largest thing by far that an active stream holds in memory.
 func (s *sequencer) know(h Head) {
+	s.c.presenters.look(&h)
 	s.entries = len(h.Log)
 	tail := h.TailPosition()
 	h.Log, h.Pages, h.Base, h.BaseTime = nil, nil, tail.SeqNum, tail.Timestamp

@@ -141,13 +141,8 @@ func ParseCommand(r *Record) (Command, error) {
 	}
 	switch string(r.Headers[0].Value) {
 	case "fence":
-		if len(r.Body) > MaxFencingTokenBytes {
-			return Command{}, invalidf("the fencing token has %d bytes; at most %d are allowed", len(r.Body), MaxFencingTokenBytes)
-		}
-		if !utf8.Valid(r.Body) {
-			return Command{}, invalidf("the fencing token is not valid UTF-8")
-		}
-		return Command{Kind: FenceCommand, Token: string(r.Body)}, nil
+		token := string(r.Body)
+		return Command{Kind: FenceCommand, Token: token}, CheckFencingToken(token)
 	case "trim":
 		if len(r.Body) != 8 {
 			return Command{}, invalidf("the body of a trim command is an 8-byte big-endian sequence number, not %d bytes", len(r.Body))
@@ -155,4 +150,15 @@ func ParseCommand(r *Record) (Command, error) {
 		return Command{Kind: TrimCommand, Trim: binary.BigEndian.Uint64(r.Body)}, nil
 	}
 	return Command{}, invalidf("unknown command; a record with an empty header name is \"fence\" or \"trim\"")
+}
+
+// CheckFencingToken refuses what is no fencing token; its error is ErrInvalid. The empty token means none.
+func CheckFencingToken(token string) error {
+	if len(token) > MaxFencingTokenBytes {
+		return invalidf("the fencing token has %d bytes; at most %d are allowed", len(token), MaxFencingTokenBytes)
+	}
+	if !utf8.ValidString(token) {
+		return invalidf("the fencing token is not valid UTF-8")
+	}
+	return nil
 }

@@ -95,13 +95,13 @@ func answerOf(err error) answer {
 	switch {
 	case errors.As(err, &fenced):
 		body := appendString([]byte(`{"fencing_token_mismatch":`), fenced.Installed)
-		return answer{status: http.StatusPreconditionFailed, own: append(body, '}'), applied: AppliedNo}
+		return answer{status: http.StatusPreconditionFailed, own: append(body, '}'), applied: AppliedNo, tail: fenced.Tail}
 	case errors.As(err, &mismatch):
 		body := strconv.AppendUint([]byte(`{"seq_num_mismatch":`), mismatch.Next, 10)
 		return answer{status: http.StatusPreconditionFailed, own: append(body, '}'), applied: AppliedNo, tail: mismatch.Tail}
 	case errors.As(err, &beyond):
 		body := AppendTailJSON(nil, beyond.Tail)
-		return answer{status: http.StatusRequestedRangeNotSatisfiable, own: body, applied: AppliedNo}
+		return answer{status: http.StatusRequestedRangeNotSatisfiable, own: body, applied: AppliedNo, tail: &beyond.Tail}
 	case errors.As(err, &revision):
 		body := appendString([]byte(`{"current_revision":`), revision.Current)
 		return answer{status: http.StatusPreconditionFailed, own: append(body, '}'), applied: AppliedNo}

@@ -18,8 +18,11 @@ func DecodeError(status int, body []byte, h http.Header) error {
 	p, err := decodeAs(body, readErrorBody)
 	if err == nil {
 		if typed := p.typed(status); typed != nil {
-			if mismatch, ok := typed.(*SeqNumMismatch); ok {
-				mismatch.Tail = tailOf(h)
+			switch refused := typed.(type) {
+			case *SeqNumMismatch:
+				refused.Tail = tailOf(h)
+			case *FencingTokenMismatch:
+				refused.Tail = tailOf(h)
 			}
 			return typed
 		}

@@ -96,6 +96,8 @@ func (e *Error) Retryable() bool {
 type FencingTokenMismatch struct {
 	// Installed is the token in force; empty when none is.
 	Installed string
+	// Tail is the position of the tail, which travels as that of a SeqNumMismatch.
+	Tail *StreamPosition
 }
 
 func (e *FencingTokenMismatch) Error() string {

@@ -142,7 +142,11 @@ func (c *client) session() bool {
 	ctx, cancel := c.patience()
 	defer cancel()
 	log := &sessionLog{}
-	session := c.p.OpenSession(ref)
+	session, err := c.p.OpenSession(ctx, ref, coordinator.SessionOptions{})
+	if err != nil {
+		return true
+	}
+	defer session.Close()
 	type sent struct {
 		o *op
 		p *coordinator.Pending

@@ -39,6 +39,7 @@ func (h *handler) append(x *exchange, r *http.Request) error {
 type target struct {
 	basin, stream string
 	key           []byte             // of an encrypted stream
+	token         *string            // presented for batches that name none
 	config        *wire.StreamConfig // for a stream that has to be made
 }
 
@@ -47,6 +48,9 @@ func appendTarget(r *http.Request) (to target, err error) {
 		return to, err
 	}
 	if to.key, err = keyOf(r); err != nil {
+		return to, err
+	}
+	if to.token, err = wire.FencingTokenOf(r.Header); err != nil {
 		return to, err
 	}
 	to.config, err = wire.StreamConfigOf(r.Header)
@@ -95,7 +99,7 @@ func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode)
 
 // appendBatch validates a batch and appends it.
 func (h *handler) appendBatch(x *exchange, r *http.Request, to *target, in *wire.AppendInput) (wire.AppendAck, error) {
-	batch, size, err := checkBatch(in)
+	batch, size, err := checkBatch(in, to.token)
 	if err != nil {
 		return wire.AppendAck{}, err
 	}
@@ -108,7 +112,7 @@ func (h *handler) appendBatch(x *exchange, r *http.Request, to *target, in *wire
 	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) (err error) {
 		on = ref
 		ack, err = h.o.Streams.Append(ctx, ref, batch)
-		return appendError(err)
+		return definite(err)
 	})
 	if err != nil {
 		return wire.AppendAck{}, err
@@ -125,17 +129,21 @@ func (h *handler) appended(begun time.Time, records int, size uint64) {
 	h.metrics.batch.Observe(float64(size))
 }
 
-// appendError says of a coordinator's error what its types promise: all but Indefinite are definite.
-func appendError(err error) error {
+// definite says of the error of a coordinator's write what its types promise: all but Indefinite are definite.
+func definite(err error) error {
 	if err == nil || inDoubt(err) {
 		return err
 	}
 	return unapplied{err}
 }
 
-// checkBatch turns a decoded body into a batch, refuses what no stream could take, and gives the metered size.
-func checkBatch(in *wire.AppendInput) (coordinator.Batch, uint64, error) {
+// checkBatch turns a decoded body into a batch that presents token if it names none, refuses what no stream could take,
+// and gives the metered size.
+func checkBatch(in *wire.AppendInput, token *string) (coordinator.Batch, uint64, error) {
 	batch, err := batchOf(in)
+	if err == nil {
+		err = present(&batch, token)
+	}
 	if err != nil {
 		return coordinator.Batch{}, 0, err
 	}

@@ -34,7 +34,7 @@ func (h *handler) appendSession(x *exchange, r *http.Request) error {
 		return err
 	}
 	_ = x.control.SetReadDeadline(time.Time{}) // an idle session is open for as long as its client likes
-	defer s.cancel()
+	defer s.close()
 	h.name(x, s.revision)
 	if err := x.beginStream(wire.MediaS2S); err != nil {
 		return err
@@ -59,11 +59,9 @@ func (h *handler) openForAppend(x *exchange, r *http.Request) (*session, error) 
 	if err != nil {
 		return nil, err
 	}
-	switch perBatch, err := wire.ConflictsOf(r.Header); {
-	case err != nil:
+	perBatch, err := wire.ConflictsOf(r.Header)
+	if err != nil {
 		return nil, err
-	case perBatch:
-		return nil, notImplemented("sessions that survive a missed match_seq_num")
 	}
 	versions, err := wire.RevisionInAcksOf(r.Header)
 	if err != nil {
@@ -76,11 +74,12 @@ func (h *handler) openForAppend(x *exchange, r *http.Request) (*session, error) 
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	var opened coordinator.StreamRef
-	var v uint64
+	var on coordinator.StreamRef
+	var opened *coordinator.Session
 	err = h.onStream(ctx, to.basin, to.stream, onAppend(to.config), func(ref coordinator.StreamRef) (err error) {
-		opened = ref
-		if v, err = h.o.Streams.CheckAppend(ctx, ref, to.key); err != nil {
+		on = ref
+		o := coordinator.SessionOptions{Key: to.key, Token: to.token, PerBatch: perBatch}
+		if opened, err = h.o.Streams.OpenSession(ctx, ref, o); err != nil {
 			return unapplied{err}
 		}
 		return nil
@@ -88,8 +87,9 @@ func (h *handler) openForAppend(x *exchange, r *http.Request) (*session, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := h.newSession(x, r, opened, to.key)
-	s.revision, s.versions = revisionOf(to.basin, to.stream, opened, v), versions
+	s := h.newSession(x, r, opened)
+	s.token, s.perBatch = to.token, perBatch
+	s.revision, s.versions = revisionOf(to.basin, to.stream, on, opened.V()), versions
 	return s, nil
 }
 
@@ -98,7 +98,6 @@ func (h *handler) openForAppend(x *exchange, r *http.Request) (*session, error) 
 // outlives serve.
 type session struct {
 	h      *handler
-	key    []byte // of an encrypted stream
 	x      *exchange
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -106,6 +105,9 @@ type session struct {
 	in     *intake
 	out    *wire.FrameWriter
 	http1  bool
+
+	token    *string // presented by every batch
+	perBatch bool    // a missed match_seq_num refuses its batch only
 
 	// revision is that of the newest batch acknowledged, or of the stream as it was opened. The writer's, once it runs.
 	revision wire.Revision
@@ -130,17 +132,22 @@ type step struct {
 	err     error
 }
 
-func (h *handler) newSession(x *exchange, r *http.Request, ref coordinator.StreamRef, key []byte) *session {
+func (h *handler) newSession(x *exchange, r *http.Request, to *coordinator.Session) *session {
 	// A client that has sent its last input may close its half of the connection, which net/http takes for the end of
 	// the request. That it is gone shows when it takes no acknowledgement, or when its body breaks off.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	return &session{
-		h: h, x: x, key: key, ctx: ctx, cancel: cancel, http1: r.ProtoMajor == 1,
-		to: h.o.Streams.OpenSession(ref), in: newIntake(h, x, r.Body),
+		h: h, x: x, ctx: ctx, cancel: cancel, http1: r.ProtoMajor == 1,
+		to: to, in: newIntake(h, x, r.Body),
 		out:   wire.NewFrameWriter(x, wire.NegotiateCompression(r.Header)),
 		steps: make(chan *step, h.o.SessionBatches), room: semaphore.NewWeighted(h.o.SessionBytes),
 		over: make(chan struct{}),
 	}
+}
+
+func (s *session) close() {
+	s.cancel()
+	s.to.Close()
 }
 
 // serve runs the session to its end. The error is for the log.
@@ -185,22 +192,28 @@ func (s *session) readOne() (more bool) {
 		return false
 	}
 	s.gate.leave()
-	if !s.draining() {
+	reason := s.ending()
+	if reason == nil {
 		return true
 	}
 	// The writer, who shuts the gate for that, found it in use, or has not looked yet.
 	if s.gate.enter() {
-		s.pass(&step{err: coordinator.ErrDraining})
+		s.pass(&step{err: reason})
 	}
 	return false
 }
 
-func (s *session) draining() bool {
+// ending is why the session ends without its client's doing: another token than it presents was installed, or the server
+// drains. It is nil as long as the session goes on.
+func (s *session) ending() error {
+	if err := s.to.Err(); err != nil {
+		return err
+	}
 	select {
 	case <-s.h.o.Streams.Draining():
-		return true
+		return coordinator.ErrDraining
 	default:
-		return false
+		return nil
 	}
 }
 
@@ -217,11 +230,10 @@ func (s *session) pass(st *step) bool {
 // admit queues an input behind those before it. It blocks while the session, or the process, has too much in flight:
 // that is the back-pressure of a session.
 func (s *session) admit(input *wire.AppendInput) *step {
-	batch, size, err := checkBatch(input)
+	batch, size, err := checkBatch(input, s.token)
 	if err != nil {
 		return &step{err: err}
 	}
-	batch.Key = s.key
 	if err := s.room.Acquire(s.ctx, int64(size)); err != nil {
 		return &step{err: unapplied{err}}
 	}
@@ -247,7 +259,7 @@ func (s *session) write() {
 // outcomes tells the outcome of each step. The first failure is told by a terminal frame, behind the acknowledgements of
 // everything before it, and is the error returned; behind it nothing is applied.
 func (s *session) outcomes() error {
-	draining := s.h.o.Streams.Draining()
+	draining, superseded := s.h.o.Streams.Draining(), s.to.Superseded()
 	for {
 		select {
 		case st, more := <-s.steps:
@@ -258,27 +270,30 @@ func (s *session) outcomes() error {
 				return err
 			}
 		case <-draining:
-			if s.gate.shut() {
-				return s.drained()
-			}
-			draining = nil // the reader is admitting, and sees it afterwards
+			draining = nil
+		case <-superseded:
+			superseded = nil
 		}
+		if s.ending() != nil && s.gate.shut() {
+			return s.rest()
+		}
+		// Or the reader is admitting, and sees it afterwards.
 	}
 }
 
-// drained tells the outcomes of what was admitted before the gate was shut, and that there will be no more.
-func (s *session) drained() error {
+// rest tells the outcomes of what was admitted before the gate was shut, and why there will be no more.
+func (s *session) rest() error {
 	for {
 		select {
 		case st, more := <-s.steps:
 			if !more { // the reader met the gate
-				return s.terminate(coordinator.ErrDraining)
+				return s.terminate(s.ending())
 			}
 			if err := s.outcome(st); err != nil {
 				return err
 			}
 		default:
-			return s.terminate(coordinator.ErrDraining)
+			return s.terminate(s.ending())
 		}
 	}
 }
@@ -290,11 +305,14 @@ func (s *session) outcome(st *step) error {
 	}
 	ack, err := st.pending.Wait(s.ctx)
 	s.room.Release(int64(st.size))
-	if err != nil {
-		if !inDoubt(err) {
-			err = unapplied{err}
-		}
-		return s.terminate(err)
+	var missed *coordinator.MatchMismatch
+	switch {
+	case s.perBatch && errors.As(err, &missed):
+		return s.send(func() error { return s.out.Conflict(wireError(err)) })
+	case errors.Is(err, coordinator.ErrPoisoned) && s.to.Err() != nil:
+		return s.terminate(s.to.Err())
+	case err != nil:
+		return s.terminate(definite(err))
 	}
 	s.h.appended(st.begun, st.records, st.size)
 	s.revision.Version, s.acked = ack.V, true

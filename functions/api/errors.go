@@ -80,7 +80,8 @@ func describeCondition(err error) error {
 	)
 	switch {
 	case errors.As(err, &fenced):
-		return &wire.FencingTokenMismatch{Installed: fenced.Installed}
+		tail := position(fenced.Tail)
+		return &wire.FencingTokenMismatch{Installed: fenced.Installed, Tail: &tail}
 	case errors.As(err, &mismatch):
 		tail := position(mismatch.Tail)
 		return &wire.SeqNumMismatch{Next: mismatch.Next, Tail: &tail}

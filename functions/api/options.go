@@ -14,9 +14,10 @@ import (
 // Streams is what the API needs of a coordinator.Coordinator.
 type Streams interface {
 	Append(ctx context.Context, ref coordinator.StreamRef, b coordinator.Batch) (coordinator.Ack, error)
-	OpenSession(ref coordinator.StreamRef) *coordinator.Session
+	OpenSession(ctx context.Context, ref coordinator.StreamRef, o coordinator.SessionOptions) (*coordinator.Session, error)
+	Fence(ctx context.Context, ref coordinator.StreamRef, token string) (coordinator.Fenced, error)
+	Token(ctx context.Context, ref coordinator.StreamRef) (string, error)
 	CheckTail(ctx context.Context, ref coordinator.StreamRef) (coordinator.Position, error)
-	CheckAppend(ctx context.Context, ref coordinator.StreamRef, key []byte) (v uint64, err error)
 	OpenReader(ctx context.Context, ref coordinator.StreamRef, o coordinator.ReadOptions) (*coordinator.Reader, error)
 	// Poke tells followers here that the stream changed elsewhere.
 	Poke(ref coordinator.StreamRef)

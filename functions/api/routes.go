@@ -27,6 +27,7 @@ func (h *handler) routes() map[string]methods {
 
 		"/v1/streams/{stream}/records":      {"GET": h.read, "POST": h.append},
 		"/v1/streams/{stream}/records/tail": {"GET": h.checkTail},
+		"/v1/streams/{stream}/fence":        {"GET": h.getFence, "PUT": h.putFence},
 
 		"/v1/access-tokens":            {"GET": h.listTokens, "POST": h.issueToken},
 		"/v1/access-tokens/{id}":       {"DELETE": h.revokeToken},

@@ -39,6 +39,7 @@ const (
 	SkipMissingPage     Rule = "a skipped page"
 	DropID              Rule = "a rewrite that drops an id"
 	TwoCommits          Rule = "two commits in flight"
+	SessionOutlives     Rule = "a session outlives its token"
 )
 
 // Breaks reports whether the rule is to be broken.
