@@ -48,6 +48,8 @@ type handler struct {
 	ready     *readiness
 	budget    *bodyBudget
 	streaming atomic.Int64
+	anyone    *tenancy.Principal // who everybody is without authentication
+	public    map[string]bool    // the paths that need no token
 }
 
 // New makes the handler of the whole API. It starts nothing; it may be served on many listeners at once. Who serves it
@@ -62,6 +64,7 @@ func New(o Options) (http.Handler, error) {
 		o: o, metrics: newMetrics(&o), scrape: scrapeHandler(o.Registry),
 		ready:  &readiness{probe: o.Streams.Ready, now: o.Now},
 		budget: &bodyBudget{limit: o.BodyBytes},
+		anyone: tenancy.Anyone(), public: map[string]bool{},
 	}
 	if o.Version != "" {
 		h.server = "tailrace/" + o.Version

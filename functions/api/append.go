@@ -7,6 +7,7 @@ import (
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/segments"
+	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -101,6 +102,9 @@ func (h *handler) readAppend(x *exchange, r *http.Request, mode wire.AppendMode)
 func (h *handler) appendBatch(x *exchange, r *http.Request, to *target, in *wire.AppendInput) (wire.AppendAck, error) {
 	batch, size, err := checkBatch(in, to.token)
 	if err != nil {
+		return wire.AppendAck{}, err
+	}
+	if err := x.mayCommand(tenancy.Resource{Basin: to.basin, Stream: to.stream}, batch.Records); err != nil {
 		return wire.AppendAck{}, err
 	}
 	batch.Key = to.key

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -89,6 +90,7 @@ func (h *handler) openForAppend(x *exchange, r *http.Request) (*session, error) 
 	}
 	s := h.newSession(x, r, opened)
 	s.token, s.perBatch = to.token, perBatch
+	s.stream = tenancy.Resource{Basin: to.basin, Stream: to.stream}
 	s.revision, s.versions = revisionOf(to.basin, to.stream, on, opened.V()), versions
 	return s, nil
 }
@@ -101,13 +103,17 @@ type session struct {
 	x      *exchange
 	ctx    context.Context
 	cancel context.CancelFunc
+	// good ends when the access token does.
+	good    context.Context
+	endGood context.CancelFunc
 	to     *coordinator.Session
 	in     *intake
 	out    *wire.FrameWriter
 	http1  bool
 
-	token    *string // presented by every batch
-	perBatch bool    // a missed match_seq_num refuses its batch only
+	token    *string          // presented by every batch
+	perBatch bool             // a missed match_seq_num refuses its batch only
+	stream   tenancy.Resource // as permissions name it
 
 	// revision is that of the newest batch acknowledged, or of the stream as it was opened. The writer's, once it runs.
 	revision wire.Revision
@@ -136,8 +142,9 @@ func (h *handler) newSession(x *exchange, r *http.Request, to *coordinator.Sessi
 	// A client that has sent its last input may close its half of the connection, which net/http takes for the end of
 	// the request. That it is gone shows when it takes no acknowledgement, or when its body breaks off.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	good, endGood := h.whileGood(context.WithoutCancel(r.Context()), x)
 	return &session{
-		h: h, x: x, ctx: ctx, cancel: cancel, http1: r.ProtoMajor == 1,
+		h: h, x: x, ctx: ctx, cancel: cancel, good: good, endGood: endGood, http1: r.ProtoMajor == 1,
 		to: to, in: newIntake(h, x, r.Body),
 		out:   wire.NewFrameWriter(x, wire.NegotiateCompression(r.Header)),
 		steps: make(chan *step, h.o.SessionBatches), room: semaphore.NewWeighted(h.o.SessionBytes),
@@ -147,6 +154,7 @@ func (h *handler) newSession(x *exchange, r *http.Request, to *coordinator.Sessi
 
 func (s *session) close() {
 	s.cancel()
+	s.endGood()
 	s.to.Close()
 }
 
@@ -203,9 +211,12 @@ func (s *session) readOne() (more bool) {
 	return false
 }
 
-// ending is why the session ends without its client's doing: another token than it presents was installed, or the server
-// drains. It is nil as long as the session goes on.
+// ending is why the session ends without its client's doing: its access token is no longer good, another fencing token
+// than it presents was installed, or the server drains. It is nil as long as the session goes on.
 func (s *session) ending() error {
+	if err := authenticationEnded(s.good); err != nil {
+		return err
+	}
 	if err := s.to.Err(); err != nil {
 		return err
 	}
@@ -231,6 +242,9 @@ func (s *session) pass(st *step) bool {
 // that is the back-pressure of a session.
 func (s *session) admit(input *wire.AppendInput) *step {
 	batch, size, err := checkBatch(input, s.token)
+	if err == nil {
+		err = s.x.mayCommand(s.stream, batch.Records)
+	}
 	if err != nil {
 		return &step{err: err}
 	}
@@ -259,7 +273,7 @@ func (s *session) write() {
 // outcomes tells the outcome of each step. The first failure is told by a terminal frame, behind the acknowledgements of
 // everything before it, and is the error returned; behind it nothing is applied.
 func (s *session) outcomes() error {
-	draining, superseded := s.h.o.Streams.Draining(), s.to.Superseded()
+	draining, superseded, ended := s.h.o.Streams.Draining(), s.to.Superseded(), s.good.Done()
 	for {
 		select {
 		case st, more := <-s.steps:
@@ -273,6 +287,8 @@ func (s *session) outcomes() error {
 			draining = nil
 		case <-superseded:
 			superseded = nil
+		case <-ended:
+			ended = nil
 		}
 		if s.ending() != nil && s.gate.shut() {
 			return s.rest()

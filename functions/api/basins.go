@@ -14,13 +14,16 @@ func (h *handler) listBasins(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	view := viewOf(&q, x.principal.Scope.Basins)
 	page, err := h.o.Directory.ListBasins(ctx, q.Prefix, q.StartAfter, q.Limit)
 	if err != nil {
 		return err
 	}
-	answer := wire.ListBasinsResponse{Basins: make([]wire.BasinInfo, len(page.Basins)), HasMore: page.HasMore}
-	for i, b := range page.Basins {
-		answer.Basins[i] = wireBasin(b)
+	answer := wire.ListBasinsResponse{HasMore: view.more(page.HasMore)}
+	for _, b := range page.Basins {
+		if view.shows(b.Name) {
+			answer.Basins = append(answer.Basins, wireBasin(b))
+		}
 	}
 	return x.json(r, http.StatusOK, answer)
 }
@@ -47,6 +50,9 @@ func (h *handler) createBasin(x *exchange, r *http.Request) error {
 		return err
 	}
 	if err := request.Config.Validate(); err != nil {
+		return err
+	}
+	if err := x.may(tenancy.CreateBasin, tenancy.Resource{Basin: request.Basin}); err != nil {
 		return err
 	}
 	ctx, cancel := h.unary(r)

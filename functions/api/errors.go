@@ -103,6 +103,10 @@ var table = []struct {
 	message string
 	applied wire.Applied // where it is more than the code says
 }{
+	{tenancy.ErrUnauthenticated, wire.CodeAuthn, "the access token is missing or not valid", ""},
+	{tenancy.ErrDenied, wire.CodePermissionDenied, "the access token does not permit this", ""},
+	{tenancy.ErrTokenExists, wire.CodeResourceAlreadyExists, "an access token with this id already exists", ""},
+	{tenancy.ErrTokenNotFound, wire.CodeAccessTokenNotFound, "the access token does not exist", ""},
 	{tenancy.ErrBasinNotFound, wire.CodeBasinNotFound, "the basin does not exist", ""},
 	{tenancy.ErrBasinDeleting, wire.CodeBasinDeletionPending, "the basin is being deleted", ""},
 	{tenancy.ErrBasinExists, wire.CodeResourceAlreadyExists, "the basin already exists", ""},

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -23,7 +24,11 @@ type exchange struct {
 	status  int    // 0 until the answer begins
 	in, out int64  // bytes of bodies
 	failure error  // why it failed, for the log
-	stream  bool   // an event stream or a session: how long it lasts says nothing
+	// principal is who asks; nil if nobody was asked, as for the public paths. bearer is their token, never to be logged.
+	principal *tenancy.Principal
+	bearer    string
+
+	stream bool // an event stream or a session: how long it lasts says nothing
 
 	writeTimeout time.Duration
 	held         int64     // bytes of the handler's budget for bodies

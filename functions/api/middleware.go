@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -58,7 +59,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.o.DisableCORS && cors(x, r) {
 		return
 	}
-	h.routing.ServeHTTP(x, r)
+	asked, err := h.authenticate(x, r)
+	if err != nil {
+		h.refuseUnread(x, r, err)
+		return
+	}
+	h.routing.ServeHTTP(x, asked)
 }
 
 // finish gives back what a request held and writes it up.
@@ -90,6 +96,9 @@ func (h *handler) fail(x *exchange, r *http.Request, err error) {
 	x.failure = err
 	if x.status != 0 {
 		return
+	}
+	if errors.Is(err, tenancy.ErrUnauthenticated) {
+		x.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	wire.WriteError(x, wireError(err))
 }

@@ -32,7 +32,9 @@ type Streams interface {
 type Options struct {
 	Streams   Streams
 	Directory Directory
-	Log       zerolog.Logger
+	// Access tells who makes a request, by its access token; nil lets everybody do everything, as the default account.
+	Access Access
+	Log    zerolog.Logger
 	// Registry gets the metrics of the handler and is what GET /metrics shows; one of its own.
 	Registry *prometheus.Registry
 	// DisableCORS takes away the permission, given to every web page, to call this API from a browser.
@@ -44,6 +46,8 @@ type Options struct {
 	// Version is told in the header Server and in a metric; nothing is told.
 	Version string
 
+	// Recheck is how often the token of an answer that lasts is judged again; 2 s.
+	Recheck time.Duration
 	// BodyTimeout bounds how long a client may take to send a request's body, or a frame of a session once it has
 	// begun; 30 s.
 	BodyTimeout time.Duration
@@ -77,6 +81,7 @@ func (o *Options) setDefaults() {
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}
+	orDefault(&o.Recheck, 2*time.Second)
 	orDefault(&o.BodyTimeout, 30*time.Second)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.RequestTimeout, 30*time.Second)

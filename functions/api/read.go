@@ -112,7 +112,9 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 		*o.Wait = within(r.Context(), *o.Wait)
 		limit += *o.Wait
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	good, end := h.whileGood(r.Context(), x)
+	defer end()
+	ctx, cancel := context.WithTimeout(good, limit)
 	defer cancel()
 	reader, err := h.open(ctx, &q, o)
 	if err != nil {
@@ -120,6 +122,9 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 	}
 	defer reader.Close()
 	event, err := reader.Next(ctx)
+	if ended := authenticationEnded(ctx); ended != nil {
+		return ended
+	}
 	if err != nil {
 		return err
 	}

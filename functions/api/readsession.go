@@ -26,7 +26,9 @@ func (h *handler) readSession(x *exchange, r *http.Request, q readRequest) error
 	if r.Method == http.MethodHead {
 		return nil // nothing of a body would ever be sent, and the session may have no end
 	}
-	return h.pump(r.Context(), x, reader, frames{wire.NewFrameWriter(x, wire.NegotiateCompression(r.Header))})
+	ctx, end := h.whileGood(r.Context(), x)
+	defer end()
+	return h.pump(ctx, x, reader, frames{wire.NewFrameWriter(x, wire.NegotiateCompression(r.Header))})
 }
 
 // frames writes a read session.

@@ -17,6 +17,7 @@ func onRead(config *wire.StreamConfig) tenancy.Use { return tenancy.Read.Making(
 // onStream does something on the stream that has a name. A remembered incarnation may be gone: if the head says so,
 // the name is resolved again, strongly, and whatever has it now gets one more try; else the directory says why not.
 func (h *handler) onStream(ctx context.Context, basin, stream string, use tenancy.Use, do func(coordinator.StreamRef) error) error {
+	use = making(ctx, basin, stream, use)
 	ref, err := h.o.Directory.Resolve(ctx, basin, stream, use)
 	if err != nil {
 		return err

@@ -9,14 +9,19 @@ import (
 )
 
 // Every revision that a client is told goes through told, so that what a client knows a name by is decided in one place.
-func (h *handler) told(r wire.Revision) string { return r.String() }
+func (h *handler) told(x *exchange, r wire.Revision) string {
+	r.Stream = x.principal.Shown(r.Stream)
+	return r.String()
+}
 
 // name says in the answer's head which state a write made, or which one a read shows.
-func (h *handler) name(x *exchange, r wire.Revision) { x.Header().Set(wire.HeaderRevision, h.told(r)) }
+func (h *handler) name(x *exchange, r wire.Revision) {
+	x.Header().Set(wire.HeaderRevision, h.told(x, r))
+}
 
 // nameLast is name for the end of an answer that has begun: it becomes a trailer.
 func (h *handler) nameLast(x *exchange, r wire.Revision) {
-	x.Header().Set(http.TrailerPrefix+wire.HeaderRevision, h.told(r))
+	x.Header().Set(http.TrailerPrefix+wire.HeaderRevision, h.told(x, r))
 }
 
 // revisionOf names a state of a stream by the v of its head.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -12,49 +13,75 @@ import (
 // what goes wrong later is its own to tell.
 type endpoint func(x *exchange, r *http.Request) error
 
-// methods are the endpoints of one path.
-type methods map[string]endpoint
+// route is an endpoint and what it asks of whoever calls it.
+type route struct {
+	permit permit
+	serve  endpoint
+}
 
-// routes lists every path of the API. A name in a path is one percent-encoded segment, which is what a wildcard of a
-// ServeMux pattern matches.
+// methods are the routes of one path.
+type methods map[string]route
+
+// routes lists every path of the API with the operations that it needs: the one place that says so. A name in a path is
+// one percent-encoded segment, which is what a wildcard of a ServeMux pattern matches. A PUT may create and may change, so
+// it needs both.
 func (h *handler) routes() map[string]methods {
+	ensureBasin := by(tenancy.CreateBasin, tenancy.ReconfigureBasin)
+	ensureStream := by(tenancy.CreateStream, tenancy.ReconfigureStream)
 	return map[string]methods{
-		"/v1/basins":         {"GET": h.listBasins, "POST": h.createBasin},
-		"/v1/basins/{basin}": {"GET": h.getBasin, "PUT": h.ensureBasin, "PATCH": h.reconfigureBasin, "DELETE": h.deleteBasin},
+		"/v1/basins": {"GET": {by(tenancy.ListBasins), h.listBasins}, "POST": {named(tenancy.CreateBasin), h.createBasin}},
+		"/v1/basins/{basin}": {
+			"GET": {by(tenancy.GetBasinConfig), h.getBasin}, "PUT": {ensureBasin, h.ensureBasin},
+			"PATCH": {by(tenancy.ReconfigureBasin), h.reconfigureBasin}, "DELETE": {by(tenancy.DeleteBasin), h.deleteBasin},
+		},
 
-		"/v1/streams":          {"GET": h.listStreams, "POST": h.createStream},
-		"/v1/streams/{stream}": {"GET": h.getStream, "PUT": h.ensureStream, "PATCH": h.reconfigureStream, "DELETE": h.deleteStream},
+		"/v1/streams": {"GET": {by(tenancy.ListStreams), h.listStreams}, "POST": {named(tenancy.CreateStream), h.createStream}},
+		"/v1/streams/{stream}": {
+			"GET": {by(tenancy.GetStreamConfig), h.getStream}, "PUT": {ensureStream, h.ensureStream},
+			"PATCH": {by(tenancy.ReconfigureStream), h.reconfigureStream}, "DELETE": {by(tenancy.DeleteStream), h.deleteStream},
+		},
 
-		"/v1/streams/{stream}/records":      {"GET": h.read, "POST": h.append},
-		"/v1/streams/{stream}/records/tail": {"GET": h.checkTail},
-		"/v1/streams/{stream}/fence":        {"GET": h.getFence, "PUT": h.putFence},
+		"/v1/streams/{stream}/records": {
+			"GET": {by(tenancy.ReadRecords), h.read}, "POST": {by(tenancy.AppendRecords), h.append},
+		},
+		"/v1/streams/{stream}/records/tail": {"GET": {by(tenancy.CheckTail), h.checkTail}},
+		"/v1/streams/{stream}/fence":        {"GET": {by(tenancy.CheckTail), h.getFence}, "PUT": {by(tenancy.Fence), h.putFence}},
 
-		"/v1/access-tokens":            {"GET": h.listTokens, "POST": h.issueToken},
-		"/v1/access-tokens/{id}":       {"DELETE": h.revokeToken},
-		"/v1/locations":                {"GET": h.listLocations},
-		"/v1/locations/default":        {"GET": h.getLocation, "PUT": h.setLocation},
-		"/v1/metrics":                  {"GET": h.accountMetrics},
-		"/v1/metrics/{basin}":          {"GET": h.basinMetrics},
-		"/v1/metrics/{basin}/{stream}": {"GET": h.streamMetrics},
+		"/v1/access-tokens": {
+			"GET": {by(tenancy.ListAccessTokens), h.listTokens}, "POST": {named(tenancy.IssueAccessToken), h.issueToken},
+		},
+		"/v1/access-tokens/{id}": {"DELETE": {by(tenancy.RevokeAccessToken), h.revokeToken}},
+		"/v1/locations":          {"GET": {by(tenancy.ListLocations), h.listLocations}},
+		"/v1/locations/default": {
+			"GET": {by(tenancy.GetDefaultLocation), h.getLocation}, "PUT": {by(tenancy.SetDefaultLocation), h.setLocation},
+		},
+		"/v1/metrics":                  {"GET": {by(tenancy.AccountMetrics), h.accountMetrics}},
+		"/v1/metrics/{basin}":          {"GET": {by(tenancy.BasinMetrics), h.basinMetrics}},
+		"/v1/metrics/{basin}/{stream}": {"GET": {by(tenancy.StreamMetrics), h.streamMetrics}},
 
-		"/health":  {"GET": h.health},
-		"/ping":    {"GET": h.health},
-		"/ready":   {"GET": h.readyz},
-		"/metrics": {"GET": h.prometheus},
+		"/health":  {"GET": {public, h.health}},
+		"/ping":    {"GET": {public, h.health}},
+		"/ready":   {"GET": {public, h.readyz}},
+		"/metrics": {"GET": {operator, h.prometheus}},
 	}
 }
 
 // router sends a request to the endpoint of its path and method.
 type router struct {
-	mux   *http.ServeMux
-	admit func(r *http.Request) (*http.Request, error)
-	fail  func(x *exchange, r *http.Request, err error)
+	mux       *http.ServeMux
+	admit     func(r *http.Request) (*http.Request, error)
+	authorize func(x *exchange, r *http.Request, p permit) error
+	refuse    func(x *exchange, r *http.Request, err error)
+	fail      func(x *exchange, r *http.Request, err error)
 }
 
 func (h *handler) router() *router {
-	rt := &router{mux: http.NewServeMux(), admit: h.admit, fail: h.fail}
+	rt := &router{mux: http.NewServeMux(), admit: h.admit, authorize: h.authorize, refuse: h.refuseUnread, fail: h.fail}
 	for path, m := range h.routes() {
 		rt.mux.Handle(path, rt.path(path, m))
+		for _, one := range m {
+			h.public[path] = h.public[path] || one.permit.public
+		}
 	}
 	rt.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w.(*exchange), http.StatusNotFound) })
 	return rt
@@ -95,7 +122,7 @@ func (rt *router) path(path string, m methods) http.Handler {
 	for method := range m {
 		allow = append(allow, method)
 	}
-	if m["GET"] != nil {
+	if m["GET"].serve != nil {
 		allow = append(allow, "HEAD")
 	}
 	slices.Sort(allow)
@@ -110,8 +137,8 @@ func (rt *router) path(path string, m methods) http.Handler {
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
-		serve := m[method]
-		if serve == nil {
+		one := m[method]
+		if one.serve == nil {
 			x.Header().Set("Allow", allowed)
 			refuse(x, http.StatusMethodNotAllowed)
 			return
@@ -119,9 +146,13 @@ func (rt *router) path(path string, m methods) http.Handler {
 		x.route = labels[r.Method]
 		r, err := rt.admit(r)
 		if err == nil {
-			err = serve(x, r)
+			err = rt.authorize(x, r, one.permit)
 		}
 		if err != nil {
+			rt.refuse(x, r, err)
+			return
+		}
+		if err := one.serve(x, r); err != nil {
 			rt.fail(x, r, err)
 		}
 	})

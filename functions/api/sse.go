@@ -28,7 +28,9 @@ func (h *handler) readEvents(x *exchange, r *http.Request, q readRequest) error 
 	if r.Method == http.MethodHead {
 		return nil // nothing of a body would ever be sent, and the stream may have no end
 	}
-	return h.pump(r.Context(), x, reader, &events{x: x, format: q.format, now: h.o.Now})
+	ctx, end := h.whileGood(r.Context(), x)
+	defer end()
+	return h.pump(ctx, x, reader, &events{x: x, format: q.format, now: h.o.Now})
 }
 
 // events writes server-sent events, and counts what ids tell: the records and bytes delivered on this connection.

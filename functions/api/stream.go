@@ -62,7 +62,9 @@ func (h *handler) pump(ctx context.Context, x *exchange, reader *coordinator.Rea
 		case context.DeadlineExceeded:
 			err = errTimeIsUp
 		default:
-			return ctx.Err() // the client is gone
+			if err = authenticationEnded(ctx); err == nil {
+				return ctx.Err() // the client is gone
+			}
 		}
 		last := x.bounded != nil && len(e.Records) > 0
 		x.armWrite()

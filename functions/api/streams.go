@@ -18,13 +18,17 @@ func (h *handler) listStreams(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	x.fullQuery(&q)
+	view := viewOf(&q, x.principal.Scope.Streams)
 	page, err := h.o.Directory.ListStreams(ctx, basin, q.Prefix, q.StartAfter, q.Limit)
 	if err != nil {
 		return err
 	}
-	answer := wire.ListStreamsResponse{Streams: make([]wire.StreamInfo, len(page.Streams)), HasMore: page.HasMore}
-	for i, s := range page.Streams {
-		answer.Streams[i] = wireStream(s)
+	answer := wire.ListStreamsResponse{HasMore: view.more(page.HasMore)}
+	for _, s := range page.Streams {
+		if view.shows(s.Name) {
+			answer.Streams = append(answer.Streams, x.wireStream(s))
+		}
 	}
 	return x.json(r, http.StatusOK, answer)
 }
@@ -49,14 +53,21 @@ func (h *handler) createStream(x *exchange, r *http.Request) error {
 	if err := request.Config.Validate(); err != nil {
 		return err
 	}
+	name, err := x.fullName(request.Stream, wire.CodeBadJSON)
+	if err == nil {
+		err = x.may(tenancy.CreateStream, tenancy.Resource{Basin: basin, Stream: name})
+	}
+	if err != nil {
+		return err
+	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
-	info, outcome, err := h.o.Directory.CreateStream(ctx, basin, request.Stream, settings(request.Config), token)
+	info, outcome, err := h.o.Directory.CreateStream(ctx, basin, name, settings(request.Config), token)
 	if err != nil {
 		return err
 	}
 	h.name(x, streamRevision(basin, &info))
-	return provisioned(x, r, http.StatusCreated, outcome, wireStream(info))
+	return provisioned(x, r, http.StatusCreated, outcome, x.wireStream(info))
 }
 
 func (h *handler) getStream(x *exchange, r *http.Request) error {
@@ -96,7 +107,7 @@ func (h *handler) ensureStream(x *exchange, r *http.Request) error {
 		return err
 	}
 	h.name(x, streamRevision(basin, &info))
-	return provisioned(x, r, ensuredStatus(outcome), outcome, wireStream(info))
+	return provisioned(x, r, ensuredStatus(outcome), outcome, x.wireStream(info))
 }
 
 func decodeStreamConfig(body []byte) (*wire.StreamConfig, error) {
@@ -148,8 +159,9 @@ func (h *handler) deleteStream(x *exchange, r *http.Request) error {
 	return nil
 }
 
-func wireStream(s tenancy.StreamInfo) wire.StreamInfo {
-	info := wire.StreamInfo{Name: s.Name, CreatedAt: wire.Time{Time: s.CreatedAt}, Cipher: cipher(s.Cipher)}
+// wireStream describes a stream by the name that the client has for it.
+func (x *exchange) wireStream(s tenancy.StreamInfo) wire.StreamInfo {
+	info := wire.StreamInfo{Name: x.principal.Shown(s.Name), CreatedAt: wire.Time{Time: s.CreatedAt}, Cipher: cipher(s.Cipher)}
 	if !s.DeletedAt.IsZero() {
 		info.DeletedAt = &wire.Time{Time: s.DeletedAt}
 	}

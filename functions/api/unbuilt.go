@@ -17,38 +17,6 @@ func notImplemented(what string) error {
 	return wire.Errorf(wire.CodeNotImplemented, "%s are not served here", what)
 }
 
-func (h *handler) listTokens(_ *exchange, r *http.Request) error {
-	if _, err := parseList(r, wire.TokenIDs); err != nil {
-		return err
-	}
-	return notImplemented("access tokens")
-}
-
-func (h *handler) issueToken(x *exchange, r *http.Request) error {
-	body, err := h.readJSON(x, r)
-	if err != nil {
-		return err
-	}
-	var request struct {
-		ID    *string          `json:"id"`
-		Scope *json.RawMessage `json:"scope"`
-	}
-	if err := json.Unmarshal(body, &request); err != nil || request.ID == nil || request.Scope == nil {
-		return wire.Errorf(wire.CodeBadJSON, "want an object with an id and a scope")
-	}
-	if err := wire.CheckTokenID(*request.ID, wire.CodeBadJSON); err != nil {
-		return err
-	}
-	return notImplemented("access tokens")
-}
-
-func (h *handler) revokeToken(_ *exchange, r *http.Request) error {
-	if err := wire.CheckTokenID(r.PathValue("id"), wire.CodeBadPath); err != nil {
-		return err
-	}
-	return notImplemented("access tokens")
-}
-
 func (h *handler) listLocations(*exchange, *http.Request) error { return notImplemented("locations") }
 
 func (h *handler) getLocation(*exchange, *http.Request) error { return notImplemented("locations") }
