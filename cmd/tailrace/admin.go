@@ -22,7 +22,8 @@ import (
 // meanwhile; a bucket and a table may be.
 func (p *process) adminCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "admin", Short: "Look after the stores themselves", Args: noArgs, RunE: showHelp}
-	cmd.AddCommand(p.createTableCommand(), p.probeCommand(), p.collectCommand(), p.checkCommand())
+	cmd.AddCommand(p.createTableCommand(), p.probeCommand(), p.collectCommand(), p.checkCommand(),
+		p.createAccountCommand(), p.listAccountsCommand(), p.suspendAccountCommand(), p.issueTokenCommand(), p.resetRootTokenCommand())
 	return cmd
 }
 

@@ -11,12 +11,16 @@ import (
 // that works as it stands, however often it is run.
 func printBanner(w io.Writer, cfg config.Config, url, where string) error {
 	access := "anyone on this machine, without authentication"
-	if cfg.InsecureNoAuth {
-		access = "ANYONE WHO REACHES THIS ADDRESS may read, write and delete: there is no authentication"
-	}
 	curl := "curl -sS"
 	if cfg.TLS() {
 		curl += "k" // by its address: the certificate is for a name
+	}
+	switch {
+	case cfg.Auth:
+		access = "whoever has an access token"
+		curl += " -H 'authorization: Bearer TOKEN'"
+	case cfg.InsecureNoAuth:
+		access = "ANYONE WHO REACHES THIS ADDRESS may read, write and delete: there is no authentication"
 	}
 	_, err := fmt.Fprintf(w, `tailrace listens on %[1]s
 data:    %[2]s

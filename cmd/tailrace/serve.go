@@ -72,7 +72,14 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr(), scheme), held.Where); err != nil {
 		return errors.Join(err, held.Close())
 	}
-	s.begin(held.Opened)
+	s.begin()
+	if cfg.Auth {
+		if err := p.ensureRoot(ctx, s); err != nil {
+			s.endUpkeep()
+			s.background.Wait()
+			return errors.Join(err, held.Close())
+		}
+	}
 	if err := p.serveUntilSignal(ctx, s, listener, held.Failed); err != nil {
 		return err
 	}
@@ -96,8 +103,9 @@ type service struct {
 	unused      sync.Map     // the net.Conns that no request has come on
 	lastRequest atomic.Int64 // when, in Unix nanoseconds
 
-	background sync.WaitGroup
-	endUpkeep  context.CancelFunc
+	background   sync.WaitGroup
+	whileServing context.Context // ends with endUpkeep
+	endUpkeep    context.CancelFunc
 }
 
 func newService(cfg config.Config, held *stores.Stores, logger zerolog.Logger) (*service, error) {
@@ -124,18 +132,22 @@ func (s *service) useTLS(pair *certificate) (scheme string) {
 
 // begin starts what goes on without requests: finishing creations and deletions that were cut short, and the walk over
 // all streams for what is due. Both wait until the stores are open.
-func (s *service) begin(opened <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.endUpkeep = cancel
-	for _, run := range []func(context.Context){s.Directory.Run, s.Upkeep.Run} {
-		s.background.Go(func() {
-			select {
-			case <-opened:
-				run(ctx)
-			case <-ctx.Done():
-			}
-		})
+func (s *service) begin() {
+	s.whileServing, s.endUpkeep = context.WithCancel(context.Background())
+	for _, run := range []func(context.Context){s.Directory.Run, s.Accounts.Run, s.Upkeep.Run} {
+		s.whenOpen(run)
 	}
+}
+
+// whenOpen runs something in the background once the stores are open, with a context that ends when the server stops.
+func (s *service) whenOpen(run func(context.Context)) {
+	s.background.Go(func() {
+		select {
+		case <-s.Stores.Opened:
+			run(s.whileServing)
+		case <-s.whileServing.Done():
+		}
+	})
 }
 
 // newNodeID tells the processes that share stores apart, in logs: the machine's name and something random, since several

@@ -33,6 +33,8 @@ type Service struct {
 	Stores    *stores.Stores
 	Streams   *coordinator.Coordinator
 	Directory *tenancy.Directory
+	// Accounts is there without authentication too, for operators.
+	Accounts *tenancy.Accounts
 	// Registry has the metrics of all of it, and takes those of a main.
 	Registry *prometheus.Registry
 	// Handler is the whole API.
@@ -73,16 +75,24 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
+	accounts, err := tenancy.NewAccounts(directory, tenancy.AccountsOptions{RootToken: cfg.RootToken.Reveal()})
+	if err != nil {
+		return nil, fmt.Errorf("make accounts: %w", err)
+	}
+	var access api.Access // nil, and no nil pointer, lets everybody in
+	if cfg.Auth {
+		access = accounts
+	}
 	registry := newRegistry(held)
 	handler, err := api.New(api.Options{
-		Streams: streams, Directory: directory, Log: o.Log, Registry: registry, Version: o.Version,
+		Streams: streams, Directory: directory, Access: access, Log: o.Log, Registry: registry, Version: o.Version,
 		DisableCORS: cfg.NoCORS, Domain: string(cfg.Domain),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)
 	}
 	return &Service{
-		Stores: held, Streams: streams, Directory: directory, Registry: registry, Handler: handler,
+		Stores: held, Streams: streams, Directory: directory, Accounts: accounts, Registry: registry, Handler: handler,
 		Upkeep: &tenancy.Upkeep{
 			Directory: directory, Coordinator: streams, Log: o.Log, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
 		},

@@ -34,6 +34,15 @@ type Config struct {
 	// letters, digits, colons, dots and hyphens. A basin keeps the name that it was made with.
 	Location Location `setting:"location" default:"local"`
 
+	// Asks every request for an access token, except for health, ping and ready. The first start with it makes the root
+	// token and shows it once, unless root-token is set. docs/tokens.md has the rest.
+	Auth bool `setting:"auth" default:"false"`
+
+	// The operator's token, which may do everything: 24 or more characters of an unguessable text, such as openssl rand
+	// -hex 32 prints. It takes the place of the one that was made at the first start. Needs auth. No flag, since every
+	// user of the machine can read the arguments of a process, and never shown.
+	RootToken Secret `setting:"root-token" default:""`
+
 	// Refuses calls from web pages. Without it every page that a browser on this machine shows may call the API.
 	NoCORS bool `setting:"no-cors" default:"false"`
 
@@ -126,3 +135,23 @@ const (
 	LogJSON    LogFormat = "json"
 	LogConsole LogFormat = "console"
 )
+
+// Secret is text that nothing shows: it is written as asterisks wherever it is written, but by Reveal.
+type Secret struct{ text string }
+
+// Reveal is the text.
+func (s Secret) Reveal() string { return s.text }
+
+// String hides the text, and tells only whether there is any.
+func (s Secret) String() string {
+	if s.text == "" {
+		return ""
+	}
+	return "***"
+}
+
+// GoString hides it from %#v too, as String does from the rest.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText hides it from encoders.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -13,6 +13,9 @@ const (
 func AddFlags(flags *pflag.FlagSet) {
 	flags.String(FileFlag, "", "A YAML file of settings by the names of these flags. (environment "+FileVariable+")")
 	for _, entry := range Manual() {
+		if entry.secret {
+			continue
+		}
 		flag := flags.VarPF(&text{kind: entry.word, value: entry.Default}, entry.Setting, "",
 			entry.Summary+" (environment "+entry.Variable+")")
 		if entry.word == "bool" {

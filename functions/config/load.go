@@ -153,6 +153,9 @@ func (l *loader) decode() Config {
 		raw := l.merged.Get(s.name)
 		value, scalar := textOf(raw)
 		if !scalar || s.set(&c, value) != nil {
+			if s.secret() {
+				value = Secret{value}.String()
+			}
 			l.faults = append(l.faults, Fault{
 				Setting: s.name, Value: value, Origin: l.origins[s.name],
 				Problem: "is not valid", Remedy: "write " + s.form(),

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -93,6 +95,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
 		"listen": "localhost:9", "insecure-no-auth": "true", "data": "/elsewhere", "memory": "true", "no-cors": "true",
+		"auth": "true", "root-token": "0123456789abcdef0123456789abcdef",
 		"tls-cert": "/c.pem", "tls-key": "/k.pem", "domain": "example.com", "location": "aws:us-east-1",
 		"trim-delay": "7s", "inflight-bytes": "9MiB", "cache-bytes": "5MiB", "shutdown-timeout": "3s",
 		"upkeep-interval": "5m", "collect-grace": "0s",
@@ -102,6 +105,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 	}
 	// What a setting needs beside it to make sense.
 	beside := map[string]string{"tls-cert": "tls-key: " + values["tls-key"] + "\n", "tls-key": "tls-cert: " + values["tls-cert"] + "\n"}
+	beside["root-token"] = "auth: true\n"
 	for _, name := range []string{"aws-region", "s3-region", "s3-endpoint", "s3-addressing", "dynamodb-endpoint"} {
 		beside[name] = "heads: " + values["heads"] + "\nobjects: " + values["objects"] + "\n"
 	}
@@ -124,6 +128,9 @@ func TestEverySettingFromEverySource(t *testing.T) {
 				with[pair[0]], with[pair[1]] = values[pair[0]], values[pair[1]]
 			}
 		}
+		if beside[s.name] == "auth: true\n" {
+			with["auth"] = "true"
+		}
 		for name, value := range with {
 			if err := find(name).set(&want, value); err != nil {
 				t.Fatalf("value of %s: %v", name, err)
@@ -134,6 +141,9 @@ func TestEverySettingFromEverySource(t *testing.T) {
 			"environment": func() (Config, error) { return load(t, beside[s.name], []string{s.variable + "=" + value}) },
 			"file":        func() (Config, error) { return load(t, beside[s.name]+s.name+": "+value, nil) },
 		} {
+			if s.secret() && source == "flag" {
+				continue
+			}
 			if got, err := load(); err != nil || got != want {
 				t.Errorf("%s from %s: %+v, %v, want %+v", s.name, source, got, err, want)
 			}
@@ -173,6 +183,11 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{name: "all interfaces", args: []string{"--listen=0.0.0.0:1"}, want: "listen"},
 		{name: "all interfaces without a host", args: []string{"--listen=:1"}, want: "listen"},
+		{name: "all interfaces, with tokens", args: []string{"--listen=:1", "--auth"}},
+		{name: "tokens and none", args: []string{"--auth", "--insecure-no-auth"}, want: "insecure-no-auth"},
+		{name: "a root token and none asked for", environ: []string{"TAILRACE_ROOT_TOKEN=0123456789abcdef0123456789abcdef"}, want: "root-token"},
+		{name: "a short root token", args: []string{"--auth"}, environ: []string{"TAILRACE_ROOT_TOKEN=secret"}, want: "root-token"},
+		{name: "a root token of words", args: []string{"--auth"}, file: "root-token: a token that has spaces in it", want: "root-token"},
 		{name: "all interfaces, wanted", args: []string{"--listen=:1", "--insecure-no-auth"}},
 		{name: "another host", environ: []string{"TAILRACE_LISTEN=example.com:80"}, want: "listen"},
 		{name: "IPv6 all", file: `listen: "[::]:1"`, want: "listen"},
@@ -283,4 +298,35 @@ func FuzzLoadFile(f *testing.F) {
 			t.Errorf("load: %v, want faults or nothing", err)
 		}
 	})
+}
+
+// A secret is in no error, no dump and no flag, whatever is wrong with it.
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	for name, environ := range map[string][]string{
+		"too short": {"TAILRACE_ROOT_TOKEN=hush-hush", "TAILRACE_AUTH=true"}, "without effect": {"TAILRACE_ROOT_TOKEN=hush-hush-hush-hush-hush-hush"},
+	} {
+		_, err := load(t, "", environ)
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "***") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cfg, err := load(t, "", []string{"TAILRACE_ROOT_TOKEN=hush-hush-hush-hush-hush-hush", "TAILRACE_AUTH=true"})
+	if err != nil || cfg.RootToken.Reveal() != "hush-hush-hush-hush-hush-hush" {
+		t.Fatalf("%v", err)
+	}
+	encoded, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprint(cfg), fmt.Sprintf("%+v %#v", cfg, cfg), string(encoded)} {
+		if strings.Contains(text, "hush") {
+			t.Errorf("the secret is in %s", text)
+		}
+	}
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(flags)
+	if flags.Lookup("root-token") != nil {
+		t.Error("there is a flag for a secret")
+	}
 }

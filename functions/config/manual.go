@@ -23,6 +23,7 @@ type Entry struct {
 	Text, Summary string
 
 	word, form string
+	secret     bool // it has no flag
 }
 
 // Manual returns an entry for every setting, in order.
@@ -33,7 +34,7 @@ var Manual = sync.OnceValue(func() []Entry {
 		text := comments[s.field]
 		summary, _, _ := strings.Cut(text, ". ")
 		entries = append(entries, Entry{
-			Setting: s.name, Variable: s.variable, Default: s.def, word: s.word(), form: s.form(),
+			Setting: s.name, Variable: s.variable, Default: s.def, word: s.word(), form: s.form(), secret: s.secret(),
 			Text: text, Summary: strings.TrimSuffix(summary, ".") + ".",
 		})
 	}
@@ -83,7 +84,11 @@ has the name of its flag:
 		if e.Default != "" {
 			def = "`" + e.Default + "`"
 		}
-		fmt.Fprintf(&doc, "| `--%s` | `%s` | %s | %s | %s |\n", e.Setting, e.Variable, def, e.form, e.Text)
+		name := "`--" + e.Setting + "`"
+		if e.secret {
+			name = "no flag; `" + e.Setting + "`"
+		}
+		fmt.Fprintf(&doc, "| %s | `%s` | %s | %s | %s |\n", name, e.Variable, def, e.form, e.Text)
 	}
 	return doc.String()
 }

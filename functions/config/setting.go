@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -76,10 +77,15 @@ func (s setting) form() string {
 		return "a domain without port, such as example.com"
 	case reflect.TypeFor[Location]():
 		return "1 to 64 letters, digits, colons, dots and hyphens"
+	case reflect.TypeFor[Secret]():
+		return "24 or more printable characters without spaces"
 	default:
 		return "text"
 	}
 }
+
+// secret reports whether the value must not be shown.
+func (s setting) secret() bool { return s.kind == reflect.TypeFor[Secret]() }
 
 // word is what stands for the value in flag help.
 func (s setting) word() string {
@@ -122,6 +128,8 @@ func (s setting) set(c *Config, text string) error {
 		value, err = parseEndpoint(text)
 	case reflect.TypeFor[Region]():
 		value, err = parseRegion(text)
+	case reflect.TypeFor[Secret]():
+		value, err = parseSecret(text)
 	case reflect.TypeFor[Domain]():
 		value, err = ParseDomain(text)
 	case reflect.TypeFor[Location]():
@@ -134,6 +142,17 @@ func (s setting) set(c *Config, text string) error {
 	}
 	reflect.ValueOf(c).Elem().Field(s.index).Set(reflect.ValueOf(value))
 	return nil
+}
+
+// minSecret is what a text needs to be as hard to guess as 128 random bits, if it is random.
+const minSecret = 24
+
+func parseSecret(text string) (Secret, error) {
+	unfit := func(c rune) bool { return c <= ' ' || c > '~' }
+	if text != "" && (len(text) < minSecret || strings.ContainsFunc(text, unfit)) {
+		return Secret{}, errors.New("is too short to be unguessable, or has spaces")
+	}
+	return Secret{text}, nil
 }
 
 func oneOf[T ~string](text string, allowed ...T) (T, error) {

@@ -33,6 +33,7 @@ const (
 // validate notes every rule that c breaks.
 func (v *validator) validate(c Config, rules rules) {
 	v.listen(c)
+	v.auth(c)
 	v.tls(c, rules)
 	v.stores(c, rules)
 	if c.TrimDelay < 0 || c.TrimDelay > maxTrimDelay {
@@ -90,9 +91,19 @@ func (v *validator) listen(c Config) {
 		v.fault("listen", c.Listen, "has no valid port", "write a port from 0 to 65535 after the last colon")
 		return
 	}
-	if !loopback(host) && !c.InsecureNoAuth {
+	if !loopback(host) && !c.Auth && !c.InsecureNoAuth {
 		v.fault("listen", c.Listen, "can be reached from other machines, and there is no authentication",
-			"listen on 127.0.0.1, or set insecure-no-auth to let everybody in")
+			"set auth, or listen on 127.0.0.1, or set insecure-no-auth to let everybody in")
+	}
+}
+
+// auth refuses what says two things about who may come in.
+func (v *validator) auth(c Config) {
+	if c.Auth && c.InsecureNoAuth {
+		v.fault("insecure-no-auth", c.InsecureNoAuth, "contradicts auth", "set one of the two")
+	}
+	if !c.Auth && c.RootToken.Reveal() != "" {
+		v.fault("root-token", c.RootToken, "has no effect without auth", "set auth, or remove it")
 	}
 }
 
