@@ -106,10 +106,10 @@ type session struct {
 	// good ends when the access token does.
 	good    context.Context
 	endGood context.CancelFunc
-	to     *coordinator.Session
-	in     *intake
-	out    *wire.FrameWriter
-	http1  bool
+	to      *coordinator.Session
+	in      *intake
+	out     *wire.FrameWriter
+	http1   bool
 
 	token    *string          // presented by every batch
 	perBatch bool             // a missed match_seq_num refuses its batch only
