@@ -38,7 +38,7 @@ const (
 
 // Call is a call that is about to be made. Of the pointers, those that the operation has are set.
 type Call struct {
-	Op     string // the method: Create, Load, Commit, Splice, Change; Get, Put, Delete, List
+	Op     string // the method: Create, Load, Commit, Splice, Change; Get, Put, Delete, List; or that of an object store
 	N      int    // how many calls of this Op were made, with this one
 	Stream segments.StreamID
 	Key    coordinator.Key // of List: the part, and the prefix
@@ -47,10 +47,17 @@ type Call struct {
 	Splice *coordinator.Splice
 	Change *coordinator.Change
 	Row    *coordinator.Row
+	Object string // its key; of a listing, the prefix
 }
 
 // Reads reports whether the call changes nothing.
-func (c *Call) Reads() bool { return c.Op == "Load" || c.Op == "Get" || c.Op == "List" }
+func (c *Call) Reads() bool {
+	switch c.Op {
+	case "Load", "Get", "List", OpGetObject, OpListObjects:
+		return true
+	}
+	return false
+}
 
 // Faults wraps stores, and decides the fate of every call to them. All methods may be called at once.
 type Faults struct {

@@ -9,6 +9,8 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/coordinator/memstore"
 	"github.com/tailrace-streams/tailrace/coordinator/storetest"
+	"github.com/tailrace-streams/tailrace/segments"
+	"github.com/tailrace-streams/tailrace/segments/memobjects"
 )
 
 func TestFaultOutcomes(t *testing.T) {
@@ -118,5 +120,42 @@ func TestFaultsOfReads(t *testing.T) {
 		if late := f.Deliver(); len(late) != 0 {
 			t.Errorf("outcome %d: %d late reads", o, len(late))
 		}
+	}
+}
+
+// Objects are put through the same outcomes, and what is late has the bytes of the call.
+func TestFaultyObjects(t *testing.T) {
+	t.Parallel()
+	store := memobjects.New()
+	f := storetest.NewFaults(nil)
+	objects, ctx := f.Objects(store), t.Context()
+	data := []byte("data")
+	f.Set(storetest.Always(storetest.Late, storetest.OpPutObject))
+	if err := objects.Put(ctx, "k", data); !errors.Is(err, storetest.ErrInjected) {
+		t.Fatalf("Put answered %v", err)
+	}
+	clear(data)
+	if _, err := objects.Get(ctx, "k", 0, -1); !errors.Is(err, segments.ErrObjectNotFound) {
+		t.Errorf("before Deliver: %v", err)
+	}
+	f.Deliver()
+	if got, err := objects.Get(ctx, "k", 0, -1); err != nil || string(got) != "data" {
+		t.Errorf("after Deliver: %q, %v", got, err)
+	}
+	f.Set(storetest.Always(storetest.Refuse))
+	_, getErr := objects.Get(ctx, "k", 0, -1)
+	_, listErr := objects.List(ctx, "", "", 10)
+	deleteErrs := objects.Delete(ctx, []string{"k", "l"})
+	for _, err := range []error{getErr, listErr, deleteErrs["k"], deleteErrs["l"]} {
+		if !errors.Is(err, storetest.ErrInjected) || errors.Is(err, segments.ErrObjectNotFound) {
+			t.Errorf("a refused call answered %v", err)
+		}
+	}
+	f.Set(nil)
+	if failed := objects.Delete(ctx, []string{"k"}); failed != nil {
+		t.Errorf("Delete: %v", failed)
+	}
+	if got, err := objects.List(ctx, "", "", 10); err != nil || len(got) != 0 || f.Counts()[storetest.OpDeleteObjects] != 2 {
+		t.Errorf("at the end: %v, %v, %v", got, err, f.Counts())
 	}
 }
