@@ -78,14 +78,12 @@ func everyCase(t *testing.T) (all []testCase) {
 	t.Helper()
 	memory := kinds()[0]
 	for _, op := range operations() {
-		calls := 0
-		t.Run(op.name, func(t *testing.T) {
-			c := testCase{operation: &op}
-			memory.in(t, func(t *testing.T, k *kind) { calls = c.count(t, k) })
-			if calls == 0 {
-				t.Error("no store calls")
-			}
-		})
+		calls, c := 0, testCase{operation: &op}
+		// Not a test of its own: -run of some cases must not leave it out.
+		memory.in(t, func(t *testing.T, k *kind) { calls = c.count(t, k) })
+		if calls == 0 {
+			t.Errorf("%s makes no store calls", op.name)
+		}
 		for at := 1; at <= calls; at++ {
 			for _, f := range fates {
 				all = append(all, testCase{&op, at, f, false}, testCase{&op, at, f, true})
