@@ -87,7 +87,11 @@ func appends() []operation {
 
 // session submits batches one behind the other; the first failure ends it.
 func session(ctx context.Context, w *world, p *process, ref coordinator.StreamRef) error {
-	s := p.OpenSession(ref)
+	s, err := p.OpenSession(ctx, ref, coordinator.SessionOptions{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	var pending []*coordinator.Pending
 	var batches []coordinator.Batch
 	for i, text := range []string{"first", "second " + large, "third"} {
@@ -217,7 +221,7 @@ func (p *process) collect(ctx context.Context, ref coordinator.StreamRef) (coord
 }
 
 // full is a stream whose lowest page lacks few rows to be full: made once, in memory, and copied, since it takes a thousand
-// appends. Its records are younger than what a bubble takes for now, and never expire.
+// appends. A bubble's clock is behind its records, which never expire.
 type fullStream struct {
 	head     coordinator.Head
 	objects  map[string][]byte
