@@ -3,7 +3,6 @@ package s3objects
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http/httptrace"
 	"sync"
@@ -39,7 +38,7 @@ type Call struct {
 }
 
 // Do makes a call: it runs try, which sends one request with the context it gets, until it succeeds or it is no use, and no
-// longer than the timeouts and the caller's context allow. Errors are of type *Error, or match that of a context that
+// longer than the timeouts and the caller's context allow. Errors are of type *Error, which match that of a context that
 // ended. A connection on which something went wrong is not used again. try must end when its context does.
 func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context) error) error {
 	ctx, total := startDeadline(ctx, c.callTimeout(call))
@@ -51,9 +50,9 @@ func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context
 			return nil
 		}
 		sent = sent || failed.Sent
-		failed.Attempts, failed.Sent = attempts, sent
+		failed.Attempts, failed.Sent, failed.RetryAfter = attempts, sent, wait
 		if err := callerGone(ctx); err != nil {
-			return fmt.Errorf("%s: %w (%d attempts)", call.Op, err, attempts)
+			return &Error{Op: call.Op, Attempts: attempts, Sent: sent, cause: err}
 		}
 		if failed.stale {
 			c.keys.forget()
@@ -70,7 +69,7 @@ func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context
 		wait = max(wait, backoff(failed.again, attempts))
 		if wait >= total.left() || !sleep(ctx, wait) {
 			if err := callerGone(ctx); err != nil {
-				return fmt.Errorf("%s: %w (%d attempts)", call.Op, err, attempts)
+				return &Error{Op: call.Op, Attempts: attempts, Sent: sent, cause: err}
 			}
 			return &failed.Error
 		}
@@ -108,6 +107,10 @@ type attempt struct {
 	limit, total *deadline
 	retryAfter   atomic.Int64 // nanoseconds
 	sent         atomic.Bool  // there was a connection to send it on
+	// body is what the request carries, if it may be sent anew on another connection where nothing of it has left, and tag the
+	// ETag of the answer: for attempts of one request each.
+	body []byte
+	tag  string
 }
 
 // expect gives the attempt time for a transfer whose size was not known when it began.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 )
@@ -40,6 +41,8 @@ type Error struct {
 	Sent bool
 	// Temporary reports that the same call may succeed later.
 	Temporary bool
+	// RetryAfter is how long the store asked to be left alone; 0 if it did not.
+	RetryAfter time.Duration
 
 	cause error // why there was no answer; nil if there was one
 }

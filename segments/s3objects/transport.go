@@ -1,8 +1,10 @@
 package s3objects
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -69,12 +71,22 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if offset := m.clock.read().Offset; offset.Abs() >= maxSkew {
 		req = resign(req, m.keys.current(), sent.Add(offset))
 	}
+	a := attemptOf(req.Context())
+	if a != nil && a.body != nil && req.GetBody == nil {
+		// On a connection that turned out dead before a byte of the request was written to it, net/http takes another.
+		again := *req
+		again.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(a.body)), nil }
+		req = &again
+	}
 	resp, err := m.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	m.clock.observe(sent, resp.Header)
-	if a := attemptOf(req.Context()); a != nil {
+	if a != nil {
+		if a.body != nil {
+			a.tag = resp.Header.Get("ETag")
+		}
 		a.retryAfter.Store(int64(retryAfter(resp.Header.Get("Retry-After"))))
 	}
 	return resp, nil
