@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -104,6 +105,13 @@ const (
 	// shards spreads the work over parts, since a store may bound the rate of one.
 	shards = 8
 )
+
+// UsedOnce reports whether the rows of a part have keys that are used once: work by its due time and id, and what is dead by
+// its id. A store may forget such a row for good when it is deleted. Should a late delivery bring one back, or take one
+// away, then work is done twice, or found again by the walk.
+func UsedOnce(part string) bool {
+	return part == deadBasinsPart || strings.HasPrefix(part, "dead/") || strings.HasPrefix(part, "work/")
+}
 
 func streamsPart(b segments.BasinID) string { return "streams/" + b.String() }
 func deadPart(b segments.BasinID) string    { return "dead/" + b.String() }

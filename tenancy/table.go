@@ -96,8 +96,13 @@ func (d *Directory) drop(ctx context.Context, key coordinator.Key, version uint6
 
 // each calls f for every row of a part, in order, in pages.
 func (d *Directory) each(ctx context.Context, part, after string, f func(coordinator.Row) error) error {
-	const page = 1000
-	for {
+	return d.eachFrom(ctx, part, after, 1000, f)
+}
+
+// eachFrom is each with a first page of another size, for those who mostly end at once: a store may have to fetch every row
+// that it lists.
+func (d *Directory) eachFrom(ctx context.Context, part, after string, page int, f func(coordinator.Row) error) error {
+	for ; ; page = min(8*page, 1000) {
 		rows, err := d.Table.List(ctx, part, "", after, page)
 		if err != nil {
 			return fmt.Errorf("list rows of %s: %w", part, err)

@@ -104,10 +104,10 @@ func (p *process) createTableCommand() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), creationPatience)
 		defer cancel()
-		if err := dynamostore.CreateTable(ctx, c.Heads(), options); err != nil {
+		if err := dynamostore.CreateTable(ctx, c.Table(), options); err != nil {
 			return err
 		}
-		store, err := dynamostore.Open(ctx, c.Heads())
+		store, err := dynamostore.Open(ctx, c.Table())
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func (p *process) probeCommand() *cobra.Command {
 			"PUT of 64 KiB, and both in turn, which is the least that a small and a large append can take. Leaves nothing behind.",
 		Example: "  tailrace admin probe --data ./tailrace-data --each 5s",
 	}, func(ctx context.Context, s *service, _ config.Config) error {
-		m := &measurement{table: s.Stores.Table, objects: s.Stores.Objects, key: coordinator.Key{Part: "store", Sort: "probe-" + rand.Text()}}
+		m := &measurement{table: s.Stores.Table, objects: s.Stores.Objects, key: coordinator.Key{Part: stores.ProbePart, Sort: "probe-" + rand.Text()}}
 		figures, err := m.run(ctx, each)
 		if err != nil {
 			return err

@@ -42,6 +42,8 @@ type Options struct {
 	Bucket s3objects.Options
 	// Create makes a store where there is none yet.
 	Create bool
+	// Trust takes a store that is there as it is: the bucket was probed when it was made.
+	Trust bool
 	// UsedOnce, if set, says of a part that nobody writes a row under the key of a deleted one, or minds if such a row goes.
 	// Only then can the objects of deleted rows be removed; those of other parts stay, at some hundred bytes each.
 	UsedOnce func(part string) bool
@@ -73,15 +75,24 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store of heads: %w", err)
 	}
-	err = s.Probe(ctx)
-	if err == nil {
-		s.id, err = s.marker(ctx, o.Create)
-	}
-	if err != nil {
+	if s.id, err = s.admit(ctx, o); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open store of heads in bucket %s: %w", o.Bucket.Bucket, err)
 	}
 	return s, nil
+}
+
+// admit finds out that the bucket is fit, and which store it holds.
+func (s *Store) admit(ctx context.Context, o Options) (uuid.UUID, error) {
+	if o.Trust {
+		if id, err := s.readMarker(ctx); !errors.Is(err, segments.ErrObjectNotFound) {
+			return id, err
+		}
+	}
+	if err := s.Probe(ctx); err != nil {
+		return uuid.UUID{}, err
+	}
+	return s.marker(ctx, o.Create)
 }
 
 func dial(o Options) (*Store, error) {

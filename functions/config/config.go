@@ -57,11 +57,13 @@ type Config struct {
 	// exist, on any S3-compatible store. Any number of servers may use it at once. Needs heads; excludes data and memory.
 	Objects ObjectsURL `setting:"objects" default:""`
 
-	// The DynamoDB table that holds the heads of streams and the control records: dynamodb://TABLE. It must have been
-	// set up by tailrace admin create-table, and belongs to the one bucket it is first used with. Needs objects.
+	// Where the heads of streams and the control records are. A DynamoDB table: dynamodb://TABLE, set up by tailrace admin
+	// create-table. Or a bucket: s3://BUCKET/PREFIX, the prefix of at most 120 characters and apart from that of objects, in
+	// a store that keeps conditional writes, which is tried at every start. Belongs to the objects it is first used with.
+	// Needs objects.
 	Heads HeadsURL `setting:"heads" default:""`
 
-	// The AWS region of the bucket and the table. Empty: what AWS_REGION or the profile says; where both endpoints are
+	// The AWS region of the bucket and the table. Empty: what AWS_REGION or the profile says; where all endpoints are
 	// given and nothing says a region, us-east-1. Credentials come from the standard AWS sources, wherever the stores are.
 	AWSRegion Region `setting:"aws-region" default:""`
 

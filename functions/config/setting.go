@@ -68,7 +68,7 @@ func (s setting) form() string {
 	case reflect.TypeFor[ObjectsURL]():
 		return "s3://BUCKET or s3://BUCKET/PREFIX, the prefix of parts of 0-9 A-Z a-z . _ - with slashes between"
 	case reflect.TypeFor[HeadsURL]():
-		return "dynamodb://TABLE"
+		return "dynamodb://TABLE, or s3://BUCKET/PREFIX"
 	case reflect.TypeFor[Endpoint]():
 		return "http://HOST:PORT or https://HOST"
 	case reflect.TypeFor[Region]():

@@ -13,8 +13,9 @@ import (
 // ObjectsURL names the bucket of the objects: s3://BUCKET/PREFIX in text. The zero value, empty in text, names none.
 type ObjectsURL struct{ Bucket, Prefix string }
 
-// HeadsURL names the table of the heads: dynamodb://TABLE in text. The zero value, empty in text, names none.
-type HeadsURL struct{ Table string }
+// HeadsURL names where the heads are: dynamodb://TABLE or s3://BUCKET/PREFIX in text. The zero value, empty in text, names
+// nothing; every other has a Table or a Bucket.
+type HeadsURL struct{ Table, Bucket, Prefix string }
 
 // Endpoint is the URL of a service, a scheme and a host alone; empty for the service's usual one.
 type Endpoint string
@@ -37,6 +38,8 @@ const (
 	headsScheme   = "dynamodb://"
 	// maxPrefixBytes leaves room for our own part of a key, of which S3 takes 1,024 bytes.
 	maxPrefixBytes = 200
+	// maxHeadsPrefixBytes leaves room for a name of a stream in a key, spelt out.
+	maxHeadsPrefixBytes = 120
 )
 
 // What S3 and DynamoDB take for names. Buckets of some stores may have other names; none that is worth a second form.
@@ -48,7 +51,7 @@ var (
 
 var (
 	errNotObjects  = errors.New("is not the URL of a bucket")
-	errNotHeads    = errors.New("is not the URL of a table")
+	errNotHeads    = errors.New("is not the URL of a table or a bucket")
 	errNotEndpoint = errors.New("is not the URL of a service")
 	errNotRegion   = errors.New("is not a region")
 )
@@ -58,24 +61,32 @@ func ParseObjectsURL(text string) (ObjectsURL, error) {
 	if text == "" {
 		return ObjectsURL{}, nil
 	}
-	rest, ok := strings.CutPrefix(text, objectsScheme)
-	bucket, prefix, _ := strings.Cut(rest, "/")
-	prefix = strings.TrimSuffix(prefix, "/")
-	fits := prefix == "" || len(prefix) <= maxPrefixBytes && segments.CheckKey(prefix) == nil
-	if !ok || !bucketName.MatchString(bucket) || !fits {
+	bucket, prefix, ok := parseBucket(text, maxPrefixBytes)
+	if !ok {
 		return ObjectsURL{}, fmt.Errorf("%q %w", text, errNotObjects)
 	}
 	return ObjectsURL{bucket, prefix}, nil
 }
 
-func (u ObjectsURL) String() string {
+// parseBucket reads s3://BUCKET/PREFIX.
+func parseBucket(text string, maxPrefix int) (bucket, prefix string, ok bool) {
+	rest, ok := strings.CutPrefix(text, objectsScheme)
+	bucket, prefix, _ = strings.Cut(rest, "/")
+	prefix = strings.TrimSuffix(prefix, "/")
+	fits := prefix == "" || len(prefix) <= maxPrefix && segments.CheckKey(prefix) == nil
+	return bucket, prefix, ok && bucketName.MatchString(bucket) && fits
+}
+
+func (u ObjectsURL) String() string { return bucketURL(u.Bucket, u.Prefix) }
+
+func bucketURL(bucket, prefix string) string {
 	switch {
-	case u.Bucket == "":
+	case bucket == "":
 		return ""
-	case u.Prefix == "":
-		return objectsScheme + u.Bucket
+	case prefix == "":
+		return objectsScheme + bucket
 	}
-	return objectsScheme + u.Bucket + "/" + u.Prefix
+	return objectsScheme + bucket + "/" + prefix
 }
 
 // ParseHeadsURL reads the text form of a HeadsURL.
@@ -83,18 +94,35 @@ func ParseHeadsURL(text string) (HeadsURL, error) {
 	if text == "" {
 		return HeadsURL{}, nil
 	}
-	table, ok := strings.CutPrefix(text, headsScheme)
-	if !ok || !tableName.MatchString(table) {
-		return HeadsURL{}, fmt.Errorf("%q %w", text, errNotHeads)
+	if table, ok := strings.CutPrefix(text, headsScheme); ok && tableName.MatchString(table) {
+		return HeadsURL{Table: table}, nil
 	}
-	return HeadsURL{table}, nil
+	if bucket, prefix, ok := parseBucket(text, maxHeadsPrefixBytes); ok {
+		return HeadsURL{Bucket: bucket, Prefix: prefix}, nil
+	}
+	return HeadsURL{}, fmt.Errorf("%q %w", text, errNotHeads)
 }
 
 func (u HeadsURL) String() string {
-	if u.Table == "" {
-		return ""
+	if u.Table != "" {
+		return headsScheme + u.Table
 	}
-	return headsScheme + u.Table
+	return bucketURL(u.Bucket, u.Prefix)
+}
+
+// overlaps reports whether two prefixes have keys in common: one is the other, or lies in it.
+func (u HeadsURL) overlaps(o ObjectsURL) bool {
+	if u.Bucket != o.Bucket {
+		return false
+	}
+	below := func(prefix string) string {
+		if prefix == "" {
+			return ""
+		}
+		return prefix + "/"
+	}
+	heads, objects := below(u.Prefix), below(o.Prefix)
+	return strings.HasPrefix(heads, objects) || strings.HasPrefix(objects, heads)
 }
 
 func parseEndpoint(text string) (Endpoint, error) {
@@ -114,7 +142,7 @@ func parseRegion(text string) (Region, error) {
 	return Region(text), nil
 }
 
-// Shared reports whether the stores are a bucket and a table, which other processes may use at the same time.
+// Shared reports whether the stores are a bucket, or a bucket and a table, which other processes may use at the same time.
 func (c Config) Shared() bool { return c.Objects != ObjectsURL{} && c.Heads != HeadsURL{} }
 
 // stores refuses what says two things about where data lives, and what would have no effect.
@@ -137,9 +165,34 @@ func (v *validator) stores(c Config, rules rules) {
 	case noObjects && !noHeads && rules != forTable:
 		v.fault("objects", c.Objects, "is missing, and heads is set", "name the bucket, or remove heads to use a folder")
 	case noHeads && (!noObjects || rules == forTable):
-		v.fault("heads", c.Heads, "is missing", "name the table, as in dynamodb://tailrace")
+		v.fault("heads", c.Heads, "is missing", "name the table, as in dynamodb://tailrace"+orBucket(rules))
 	case !shared:
 		v.withoutEffect(c)
+	case c.Heads.Bucket != "":
+		v.bucketHeads(c, rules)
+	}
+}
+
+// orBucket is what else heads may be, where it need not be a table.
+func orBucket(rules rules) string {
+	if rules == forTable {
+		return ""
+	}
+	return ", or a prefix of a bucket, as in s3://my-bucket/tailrace-heads"
+}
+
+// bucketHeads judges heads in a bucket. They and the objects must have prefixes apart: what is listed as objects may be
+// deleted.
+func (v *validator) bucketHeads(c Config, rules rules) {
+	switch {
+	case rules == forTable:
+		v.fault("heads", c.Heads, "is not a table", "a bucket needs no setting up; for a table, write dynamodb://TABLE")
+	case c.Objects != ObjectsURL{} && c.Heads.overlaps(c.Objects):
+		v.fault("heads", c.Heads, fmt.Sprintf("overlaps with objects, %s", c.Objects),
+			"choose two prefixes of which neither lies in the other, such as tailrace/heads and tailrace/objects")
+	}
+	if c.DynamoDBEndpoint != "" {
+		v.fault("dynamodb-endpoint", c.DynamoDBEndpoint, "has no effect with heads in a bucket", "remove it")
 	}
 }
 

@@ -32,6 +32,15 @@ func TestSharedStores(t *testing.T) {
 			want: []string{"aws-region", "s3-endpoint", "s3-region", "s3-addressing", "dynamodb-endpoint"},
 		},
 		{name: "all that goes with both", args: append([]string{"--aws-region=r", "--s3-endpoint=http://h:1/", "--s3-region=r", "--s3-addressing=path", "--dynamodb-endpoint=https://[::1]:1"}, both...)},
+		{name: "a bucket alone for both", args: []string{both[0], "--heads=s3://bucket/b"}},
+		{name: "names that begin alike", args: []string{both[0], "--heads=s3://bucket/a-heads"}},
+		{name: "another bucket", args: []string{both[0], "--heads=s3://bucket2/a"}},
+		{name: "the same prefix", args: []string{both[0], "--heads=s3://bucket/a/"}, want: []string{"heads"}},
+		{name: "heads among the objects", args: []string{both[0], "--heads=s3://bucket/a/heads"}, want: []string{"heads"}},
+		{name: "objects among the heads", args: []string{"--objects=s3://bucket/a/b", "--heads=s3://bucket/a"}, want: []string{"heads"}},
+		{name: "heads in all of the bucket", args: []string{both[0], "--heads=s3://bucket"}, want: []string{"heads"}},
+		{name: "objects in all of the bucket", args: []string{"--objects=s3://bucket", "--heads=s3://bucket/a"}, want: []string{"heads"}},
+		{name: "no table, and its endpoint", args: []string{both[0], "--heads=s3://bucket/b", "--dynamodb-endpoint=http://h"}, want: []string{"dynamodb-endpoint"}},
 		// What cannot be read is reported as that, not as missing or as contradicted.
 		{name: "unreadable, alone", args: []string{"--objects=bucket"}, want: []string{"objects", "heads"}},
 		{name: "unreadable, with the rest", args: []string{"--objects=bucket", "--heads=dynamodb://table", "--s3-endpoint=http://h"}, want: []string{"objects"}},
@@ -60,6 +69,7 @@ func TestLoadForTable(t *testing.T) {
 		"--heads=dynamodb://table --dynamodb-endpoint=http://h": "",
 		"--heads=dynamodb://table --objects=s3://bucket":        "",
 		"--objects=s3://bucket":                                 "heads",
+		"--heads=s3://bucket/heads":                             "heads",
 		"":                                                      "heads",
 		"--heads=dynamodb://table --memory":                     "memory",
 	} {
@@ -99,12 +109,14 @@ func TestURLsOfStores(t *testing.T) {
 			t.Errorf("%q is %+v, want an error", text, got)
 		}
 	}
-	for _, text := range []string{"dynamodb://abc", "dynamodb://A_b.c-1", ""} {
+	longest := "s3://abc/" + strings.Repeat("a", 120)
+	for _, text := range []string{"dynamodb://abc", "dynamodb://A_b.c-1", "", "s3://abc", "s3://a.b-c/x/Y_1.2-3", longest} {
 		if got, err := ParseHeadsURL(text); err != nil || got.String() != text {
 			t.Errorf("%q is %q, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"abc", "dynamodb:abc", "dynamodb://", "dynamodb://ab", "dynamodb://a/b", "dynamodb://a b", "s3://abc"} {
+	for _, text := range []string{"abc", "dynamodb:abc", "dynamodb://", "dynamodb://ab", "dynamodb://a/b", "dynamodb://a b", "s3://ab", "s3://abc//x",
+		"s3://abc/../x", "S3://abc", longest + "a"} {
 		if got, err := ParseHeadsURL(text); err == nil {
 			t.Errorf("%q is %+v, want an error", text, got)
 		}
@@ -126,8 +138,10 @@ func FuzzURLsOfStores(f *testing.F) {
 				t.Errorf("%q is %+v, written %q, read as %+v, %v", text, u, u, again, err)
 			}
 		}
-		if u, err := ParseHeadsURL(text); err == nil && u.String() != text {
-			t.Errorf("%q is written %q", text, u)
+		if u, err := ParseHeadsURL(text); err == nil {
+			if again, err := ParseHeadsURL(u.String()); err != nil || again != u {
+				t.Errorf("%q is %+v, written %q, read as %+v, %v", text, u, u, again, err)
+			}
 		}
 		if e, err := parseEndpoint(text); err == nil {
 			if again, err := parseEndpoint(string(e)); err != nil || again != e {

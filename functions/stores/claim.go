@@ -16,7 +16,7 @@ import (
 // bucketFormat is the version of what lies where in a bucket. What is in the objects has versions of its own.
 const bucketFormat = 1
 
-// A table and the prefix of a bucket belong to each other, or records would be looked for where they are not. Each names
+// A store of heads, below "the table", and the prefix of a bucket belong to each other, or records would be looked for where they are not. Each names
 // the other from its first use on:
 //
 //	store/ID in the bucket    claims the prefix for the table whose id that is; its content says the format
@@ -70,10 +70,10 @@ func (c *claimer) claim(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !claimed && there:
-		return fmt.Errorf("the table keeps its objects in %s, and its claim is not there any more; is it the right endpoint, "+
+		return fmt.Errorf("the store of heads keeps its objects in %s, and its claim is not there any more; is it the right endpoint, "+
 			"and has the bucket been emptied? %w", c.place, ErrForeignBucket)
 	case !claimed && !c.may:
-		return fmt.Errorf("%s has never been used with this table: %w", c.place, ErrNoStores)
+		return fmt.Errorf("%s has never been used with this store of heads: %w", c.place, ErrNoStores)
 	case !claimed:
 		if err := c.makeClaim(ctx); err != nil {
 			return err
@@ -101,10 +101,10 @@ func (c *claimer) placed(ctx context.Context) (bool, error) {
 func (c *claimer) compare(row coordinator.Row) error {
 	var place objectsPlace
 	if err := json.Unmarshal(row.Value, &place); err != nil || place.Objects == "" {
-		return fmt.Errorf("the table's row on where its objects are is damaged: %w", ErrForeignBucket)
+		return fmt.Errorf("the row on where the objects are is damaged: %w", ErrForeignBucket)
 	}
 	if place.Objects != c.place {
-		return fmt.Errorf("the table keeps its objects in %s and not in %s: %w", place.Objects, c.place, ErrForeignBucket)
+		return fmt.Errorf("the store of heads keeps its objects in %s and not in %s: %w", place.Objects, c.place, ErrForeignBucket)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (c *claimer) claimed(ctx context.Context) (bool, error) {
 		case err != nil:
 			return false, err
 		case content.StoreID != c.id:
-			return false, fmt.Errorf("%s is claimed for the table with id %s by the object %s, and this table has id %s: %w",
+			return false, fmt.Errorf("%s is claimed for the store of heads with id %s by the object %s, and this one has id %s: %w",
 				c.place, content.StoreID, info.Key, c.id, ErrForeignBucket)
 		}
 		ours = true
@@ -159,7 +159,7 @@ func (c *claimer) makeClaim(ctx context.Context) error {
 	}
 	for _, info := range found {
 		if !strings.HasPrefix(info.Key, ProbeFolder) && info.Key != claimKey(c.id) {
-			return fmt.Errorf("%s holds %q and no claim of a table: choose a prefix that holds nothing: %w",
+			return fmt.Errorf("%s holds %q and no claim: choose a prefix that holds nothing: %w",
 				c.place, info.Key, ErrForeignBucket)
 		}
 	}

@@ -80,7 +80,7 @@ func TestClaimRefuses(t *testing.T) {
 		"a later version":          {before: put("store/ID", `{"tailrace_bucket":2,"store_id":"ID"}`), says: "format 2"},
 		"a damaged claim":          {before: put("store/ID", `{"tailrace`), says: "damaged"},
 		"a claim of another name":  {before: put("store/x", `{"tailrace_bucket":1,"store_id":"ID"}`), says: "damaged"},
-		"another table":            {before: claimed, change: func(c *claimer) { c.id, c.table = uuid.New(), memstore.New() }, says: "claimed for the table"},
+		"another table":            {before: claimed, change: func(c *claimer) { c.id, c.table = uuid.New(), memstore.New() }, says: "claimed for the store of heads"},
 		"another bucket":           {before: claimed, change: func(c *claimer) { c.place, c.objects = "s3://b/2", memobjects.New() }, says: "s3://bucket/a and not in s3://b/2"},
 		"an emptied bucket":        {before: claimed, change: func(c *claimer) { c.objects = memobjects.New() }, says: "not there any more"},
 		"a copied bucket":          {before: claimed, change: func(c *claimer) { c.place = "s3://copy" }, says: "not in s3://copy"},

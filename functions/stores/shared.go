@@ -10,17 +10,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/coordinator/dynamostore"
+	"github.com/tailrace-streams/tailrace/coordinator/s3store"
 	"github.com/tailrace-streams/tailrace/functions/config"
 	"github.com/tailrace-streams/tailrace/functions/config/cloud"
 	"github.com/tailrace-streams/tailrace/segments/s3objects"
+	"github.com/tailrace-streams/tailrace/tenancy"
 )
 
 const (
-	// firstTry bounds the first attempt to reach a bucket and a table, before a server goes on without them.
+	// firstTry bounds the first attempt to reach the stores, before a server goes on without them.
 	firstTry = 10 * time.Second
 	// laterTry bounds each attempt after it, retryMin and retryMax the pause between two.
 	laterTry = 30 * time.Second
@@ -30,7 +34,15 @@ const (
 	maxSkew = time.Minute
 )
 
-// opener reaches a bucket and a table, and lets them in once they are found to be one store of ours.
+// sharedHeads is a store of heads and control records that several processes use.
+type sharedHeads interface {
+	coordinator.Heads
+	coordinator.Table
+	ID() uuid.UUID
+	Close()
+}
+
+// opener reaches the store of the objects and that of the heads, and lets them in once they are found to be one store of ours.
 type opener struct {
 	cfg    config.Config
 	log    zerolog.Logger
@@ -40,10 +52,10 @@ type opener struct {
 	how    Opening
 
 	opened, failed chan struct{}
-	table          *dynamostore.Store // set before opened is closed
+	heads          sharedHeads // set before opened is closed
 }
 
-// OpenShared opens a bucket and a table that other processes may use as well. What somebody has to mend is an error. Stores
+// OpenShared opens stores that other processes may use as well. What somebody has to mend is an error. Stores
 // that are out of reach, or that ask for patience, are none: they are tried again in the background, and until then every
 // call of them fails (BL-101).
 func OpenShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, how Opening) (*Stores, error) {
@@ -73,14 +85,14 @@ func OpenShared(ctx context.Context, cfg config.Config, logger zerolog.Logger, h
 		trying.Go(func() { o.keepTrying(ctx) })
 	}
 	return &Stores{
-		Heads: guardedHeads{o.guard}, Table: guardedTable{o.guard}, Objects: guardedObjects{o.guard}, Room: dynamostore.Room,
+		Heads: guardedHeads{o.guard}, Table: guardedTable{o.guard}, Objects: guardedObjects{o.guard}, Room: o.room(),
 		Shared: true, Where: where, Opened: o.opened, Failed: o.failed, Now: o.now,
 		Collectors: append(o.guard.collectors(), o.collectors()...),
 		Close: func() error {
 			cancel()
 			trying.Wait()
-			if o.table != nil {
-				o.table.Close()
+			if o.heads != nil {
+				o.heads.Close()
 			}
 			return client.Close()
 		},
@@ -115,26 +127,23 @@ func (o *opener) keepTrying(ctx context.Context) {
 func (o *opener) try(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	table, err := dynamostore.Open(ctx, o.cloud.Heads())
-	switch {
-	case errors.Is(err, dynamostore.ErrNoTable):
-		return fmt.Errorf("%w; set it up with tailrace admin create-table --heads %s", err, o.cfg.Heads)
-	case err != nil:
+	heads, err := o.openHeads(ctx)
+	if err != nil {
 		return err
 	}
-	if err := o.check(ctx, table); err != nil {
-		table.Close()
+	if err := o.check(ctx, heads); err != nil {
+		heads.Close()
 		return fmt.Errorf("open %s with %s: %w", o.cfg.Objects, o.cfg.Heads, err)
 	}
-	o.table = table
-	o.guard.in.Store(&Backend{table, table, o.bucket})
+	o.heads = heads
+	o.guard.in.Store(&Backend{heads, heads, o.bucket})
 	close(o.opened)
 	return nil
 }
 
-// check finds out that the bucket can be used and belongs to the table.
-func (o *opener) check(ctx context.Context, table *dynamostore.Store) error {
-	c := &claimer{table, o.bucket, table.ID(), o.cfg.Objects.String(), o.how.Claim}
+// check finds out that the bucket can be used and belongs to the heads.
+func (o *opener) check(ctx context.Context, heads sharedHeads) error {
+	c := &claimer{heads, o.bucket, heads.ID(), o.cfg.Objects.String(), o.how.Claim}
 	if o.how.Trust {
 		// Whoever wrote that row had probed the bucket, and claimed it.
 		if there, err := c.placed(ctx); there || err != nil {
@@ -147,6 +156,45 @@ func (o *opener) check(ctx context.Context, table *dynamostore.Store) error {
 	return c.claim(ctx)
 }
 
+// openHeads opens the heads where the settings say that they are.
+func (o *opener) openHeads(ctx context.Context) (sharedHeads, error) {
+	if o.inBucket() {
+		store, err := s3store.Open(ctx, s3store.Options{
+			Bucket: o.cloud.BucketHeads(), Create: o.how.Claim, Trust: o.how.Trust, UsedOnce: usedOnce, Log: o.log,
+		})
+		if errors.Is(err, s3store.ErrNoStore) {
+			err = fmt.Errorf("%w: %w", err, ErrNoStores)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+	table, err := dynamostore.Open(ctx, o.cloud.Table())
+	if errors.Is(err, dynamostore.ErrNoTable) {
+		err = fmt.Errorf("%w; set it up with tailrace admin create-table --heads %s", err, o.cfg.Heads)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return table, nil
+}
+
+func (o *opener) inBucket() bool { return o.cfg.Heads.Bucket != "" }
+
+func (o *opener) room() coordinator.Room {
+	if o.inBucket() {
+		return s3store.Room
+	}
+	return dynamostore.Room
+}
+
+// ProbePart is the part of rows that a store is only tried with. Their keys are used once.
+const ProbePart = "probe"
+
+// usedOnce reports whether rows of a part are never written again once they are deleted.
+func usedOnce(part string) bool { return part == ProbePart || tenancy.UsedOnce(part) }
+
 // temporary reports whether an attempt may succeed later without anybody mending anything: no answer came in time or at
 // all, or the service said that it cannot just now.
 func temporary(err error) bool {
@@ -154,7 +202,8 @@ func temporary(err error) bool {
 	var code interface{ ErrorCode() string }
 	switch {
 	case errors.Is(err, ErrForeignBucket), errors.Is(err, ErrNoStores), errors.Is(err, dynamostore.ErrNoTable), errors.Is(err, dynamostore.ErrForeign),
-		errors.Is(err, dynamostore.ErrVersion), errors.Is(err, s3objects.ErrMisbehaves), errors.Is(err, s3objects.ErrNoCredentials):
+		errors.Is(err, dynamostore.ErrVersion), errors.Is(err, s3store.ErrForeign), errors.Is(err, s3store.ErrVersion),
+		errors.Is(err, s3objects.ErrMisbehaves), errors.Is(err, s3objects.ErrNoCredentials):
 		return false
 	case errors.Is(err, s3objects.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return true

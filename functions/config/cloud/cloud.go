@@ -1,4 +1,4 @@
-// Package cloud turns settings into the options of the stores in a bucket and a table. Both sign with the credentials of
+// Package cloud turns settings into the options of the stores in buckets and a table. All sign with the credentials of
 // one chain, the standard one of AWS, whichever endpoints they talk to: where a store is and who may use it are separate
 // settings.
 package cloud
@@ -62,7 +62,11 @@ func Load(ctx context.Context, settings config.Config, log zerolog.Logger) (*Clo
 		options = append(options, awsconfig.WithRegion(string(settings.AWSRegion)))
 	}
 	c := &Cloud{settings: settings, log: log}
-	if c.dynamoDBEndpoint() != "" {
+	endpoint := c.dynamoDBEndpoint()
+	if settings.Heads.Bucket != "" {
+		endpoint = c.s3Endpoint()
+	}
+	if endpoint != "" {
 		options = append(options, awsconfig.WithDefaultRegion(fallbackRegion))
 	}
 	var err error
@@ -80,11 +84,20 @@ func Load(ctx context.Context, settings config.Config, log zerolog.Logger) (*Clo
 	return c, nil
 }
 
-// Objects are the options of the bucket.
+// Objects are the options of the bucket of the objects.
 func (c *Cloud) Objects() s3objects.Options {
+	return c.bucket(c.settings.Objects.Bucket, c.settings.Objects.Prefix)
+}
+
+// BucketHeads are the options of the bucket of the heads, where those are in one.
+func (c *Cloud) BucketHeads() s3objects.Options {
+	return c.bucket(c.settings.Heads.Bucket, c.settings.Heads.Prefix)
+}
+
+func (c *Cloud) bucket(name, prefix string) s3objects.Options {
 	return s3objects.Options{
-		Bucket:      c.settings.Objects.Bucket,
-		Prefix:      c.settings.Objects.Prefix,
+		Bucket:      name,
+		Prefix:      prefix,
 		Endpoint:    c.s3Endpoint(),
 		Region:      cmp.Or(string(c.settings.S3Region), c.sdk.Region),
 		Addressing:  addressing(c.settings.S3Addressing),
@@ -94,8 +107,8 @@ func (c *Cloud) Objects() s3objects.Options {
 	}
 }
 
-// Heads are the options of the table.
-func (c *Cloud) Heads() dynamostore.Options {
+// Table are the options of the table of the heads, where those are in one.
+func (c *Cloud) Table() dynamostore.Options {
 	return dynamostore.Options{AWS: c.sdk, Table: c.settings.Heads.Table, Endpoint: c.dynamoDBEndpoint(), Log: c.log}
 }
 

@@ -166,7 +166,7 @@ func signBoth(t *testing.T, want fakes3.Keys, tls, byVariable bool) {
 	if _, err := s3objects.New(client).Get(t.Context(), "k", 0, 1); !errors.Is(err, segments.ErrObjectNotFound) {
 		t.Errorf("object store: %v", err)
 	}
-	if _, err := dynamostore.Open(t.Context(), c.Heads()); !errors.Is(err, dynamostore.ErrForeign) {
+	if _, err := dynamostore.Open(t.Context(), c.Table()); !errors.Is(err, dynamostore.ErrForeign) {
 		t.Errorf("table: %v", err)
 	}
 	heads.mu.Lock()
@@ -206,8 +206,8 @@ func TestRegions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Objects().Region != test.bucket || c.Heads().AWS.Region != test.table {
-				t.Errorf("regions are %s and %s, want %s and %s", c.Objects().Region, c.Heads().AWS.Region, test.bucket, test.table)
+			if c.Objects().Region != test.bucket || c.Table().AWS.Region != test.table {
+				t.Errorf("regions are %s and %s, want %s and %s", c.Objects().Region, c.Table().AWS.Region, test.bucket, test.table)
 			}
 		})
 	}
