@@ -30,6 +30,8 @@ const (
 		"TestBL055StalledReadersCostLittle|TestBL058AbortedRequestsLeaveNothing)$"
 	// sharedTests are about stores that several servers use.
 	sharedTests = "^TestShared"
+	// tableTests are about a table.
+	tableTests = "^TestSharedLocalstack$"
 )
 
 func run(m *testing.M) int {
@@ -37,6 +39,9 @@ func run(m *testing.M) int {
 	others := sharedTests
 	if harness.Shared() {
 		others = folderTests
+	}
+	if harness.BucketAlone() {
+		others += "|" + tableTests
 	}
 	if asked := flag.Lookup("test.skip").Value.String(); asked != "" {
 		others += "|" + asked

@@ -39,7 +39,7 @@ func TestSharedBL101StartWhileThrottled(t *testing.T) {
 	t.Parallel()
 	for name, which := range map[string]func(s3, dynamoDB *faultproxy.Proxy){
 		"bucket":                   func(s3, _ *faultproxy.Proxy) { s3.On(refusing(faultproxy.SlowDown)) },
-		"table":                    func(_, dynamoDB *faultproxy.Proxy) { dynamoDB.On(refusing(faultproxy.Throttled)) },
+		"table":                    func(_, dynamoDB *faultproxy.Proxy) { dynamoDB.On(refusing(throttled())) },
 		"neither of them answers":  func(s3, dynamoDB *faultproxy.Proxy) { s3.On(silent); dynamoDB.On(silent) },
 		"the bucket has gone away": func(s3, _ *faultproxy.Proxy) { s3.On(gone) },
 	} {
@@ -203,18 +203,28 @@ func TestSharedStoresThatAreNotOurs(t *testing.T) {
 		t.Fatalf("no %s in %v", name, flags)
 		return ""
 	}
-	for name, test := range map[string]struct {
+	type refusal struct {
 		args   []string
 		status int
 		says   string
-	}{
-		"the bucket of another table": {[]string{"--objects=" + value(flagsOf(other), "objects")}, 1, "keeps its objects in"},
-		"the table of another bucket": {[]string{"--heads=" + value(flagsOf(other), "heads")}, 1, "keeps its objects in"},
-		"a prefix above":              {[]string{"--objects=s3://tailrace-e2e", "--heads=" + value(flagsOf(t.TempDir()), "heads")}, 1, "holds"},
-		"no such table":               {[]string{"--heads=dynamodb://nowhere"}, 1, "tailrace admin create-table"},
-		"no such bucket":              {[]string{"--objects=s3://no-such-bucket"}, 1, "NoSuchBucket"},
-		"a folder as well":            {[]string{"--data=x"}, 2, "--data"},
-	} {
+	}
+	refusals := map[string]refusal{
+		"the objects of other heads": {[]string{"--objects=" + value(flagsOf(other), "objects")}, 1, "keeps its objects in"},
+		"the heads of other objects": {[]string{"--heads=" + value(flagsOf(other), "heads")}, 1, "keeps its objects in"},
+		"no such bucket":             {[]string{"--objects=s3://no-such-bucket"}, 1, "NoSuchBucket"},
+		"a folder as well":           {[]string{"--data=x"}, 2, "--data"},
+	}
+	fresh := "--heads=" + value(flagsOf(t.TempDir()), "heads")
+	if harness.BucketAlone() {
+		refusals["a prefix above"] = refusal{[]string{"--objects=s3://tailrace-e2e", fresh}, 2, "overlaps"}
+		refusals["heads where objects are"] = refusal{[]string{
+			"--heads=" + value(flagsOf(one), "objects"), "--objects=s3://tailrace-e2e/nothing-here"}, 1, "holds something else"}
+		refusals["no such bucket of heads"] = refusal{[]string{"--heads=s3://no-such-bucket/heads"}, 1, "NoSuchBucket"}
+	} else {
+		refusals["a prefix above"] = refusal{[]string{"--objects=s3://tailrace-e2e", fresh}, 1, "holds"}
+		refusals["no such table"] = refusal{[]string{"--heads=dynamodb://nowhere"}, 1, "tailrace admin create-table"}
+	}
+	for name, test := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			args := append(append([]string{"serve", "--listen=127.0.0.1:0"}, flagsOf(one)...), test.args...)

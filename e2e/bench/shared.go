@@ -188,5 +188,8 @@ func storesName() string {
 	if err != nil {
 		return "unknown stores"
 	}
+	if harness.BucketAlone() {
+		return harness.S3Name(s3) + " alone on the same machine"
+	}
 	return harness.S3Name(s3) + " and dynalite on the same machine"
 }

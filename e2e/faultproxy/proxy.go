@@ -34,6 +34,8 @@ type Proxy struct {
 	late      sync.WaitGroup // of requests that are forwarded by themselves, later
 
 	mu      sync.Mutex
+	divert  Match // what is the other proxy's; nil: nothing
+	to      *Proxy
 	rule    Rule
 	counts  map[string]int
 	watch   func(Request)
@@ -84,6 +86,13 @@ func (p *Proxy) On(rule Rule) {
 	p.rule = rule
 }
 
+// Divert gives the requests that match to another proxy, as if they had come there: two stores that are one bucket fail apart.
+func (p *Proxy) Divert(match Match, to *Proxy) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.divert, p.to = match, to
+}
+
 // Watch has every request told before it is judged; nil ends it. Requests at once call it at once.
 func (p *Proxy) Watch(watch func(Request)) {
 	p.mu.Lock()
@@ -113,6 +122,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	request := newRequest(r, body)
+	p.mu.Lock()
+	divert, to := p.divert, p.to
+	p.mu.Unlock()
+	if divert != nil && divert(request) {
+		p = to
+	}
 	p.mu.Lock()
 	p.counts[request.Op]++
 	rule, watch := p.rule, p.watch

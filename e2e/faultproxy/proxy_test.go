@@ -342,3 +342,23 @@ func TestClose(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// What is diverted is counted and judged by the other proxy alone, listings too.
+func TestDivert(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	p, other := faultproxy.Start(t, s.URL), faultproxy.Start(t, s.URL)
+	p.Divert(faultproxy.Below("/heads/"), other)
+	other.On(faultproxy.Always(faultproxy.Any, faultproxy.Fault{Refuse: faultproxy.SlowDown}))
+	for path, want := range map[string]int{
+		"/bucket/heads/a": 503, "/bucket/a/heads/b": 503, "/bucket/heads": 200, "/bucket/objects/a": 200,
+		"/bucket/?list-type=2&prefix=heads%2F": 503, "/bucket/?list-type=2&prefix=objects%2F": 200,
+	} {
+		if got, _, err := call(t.Context(), http.MethodGet, p.URL+path, ""); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", path, got, err, want)
+		}
+	}
+	if ours, theirs := p.Counted(), other.Counted(); ours[faultproxy.GetObject] != 2 || theirs[faultproxy.GetObject] != 2 || theirs[faultproxy.ListObjects] != 1 {
+		t.Errorf("counted are %v and %v", ours, theirs)
+	}
+}

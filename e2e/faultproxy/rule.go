@@ -37,6 +37,13 @@ func Key(part string) Match {
 	return func(r Request) bool { return r.Key != "" && strings.Contains(r.Key, part) }
 }
 
+// Below picks requests about objects whose keys contain a text, and listings of prefixes that do.
+func Below(part string) Match {
+	return func(r Request) bool {
+		return strings.Contains("/"+r.Key, part) || strings.Contains("/"+r.URL.Query().Get("prefix"), part)
+	}
+}
+
 // Says picks requests whose body contains a text, as an expression of DynamoDB does.
 func Says(part string) Match {
 	return func(r Request) bool { return strings.Contains(string(r.Body), part) }

@@ -14,9 +14,10 @@ import (
 
 // The variables that choose and find the stores that servers are started on. tools/with-servers sets all but the first.
 const (
-	// StoresVariable is SharedStores for a bucket and a table, or empty for data folders.
+	// StoresVariable is TableStores for a bucket and a table, BucketStores for a bucket alone, or empty for data folders.
 	StoresVariable = "TAILRACE_E2E_STORES"
-	SharedStores   = "s3+dynamodb"
+	TableStores    = "s3+dynamodb"
+	BucketStores   = "s3+s3"
 
 	bucketVariable   = "TAILRACE_S3_BUCKET"
 	dynamoDBVariable = "TAILRACE_DYNAMODB_DYNALITE"
@@ -27,19 +28,28 @@ var s3Variables = []string{s3Prefix + "VERSITYGW", s3Prefix + "MINIO"}
 
 const s3Prefix = "TAILRACE_S3_"
 
-// Shared reports whether servers are started on a bucket and a table. Then what Options call a data folder is a name by
-// which servers share stores.
-func Shared() bool { return os.Getenv(StoresVariable) == SharedStores }
+// Shared reports whether servers are started on stores that they share. Then what Options call a data folder is a name by
+// which they do.
+func Shared() bool { return os.Getenv(StoresVariable) == TableStores || BucketAlone() }
 
-// Endpoints are where the shared stores are.
+// BucketAlone reports whether the shared stores are a bucket and nothing else.
+func BucketAlone() bool { return os.Getenv(StoresVariable) == BucketStores }
+
+// Endpoints are where the shared stores are. A bucket alone needs no dynamoDB.
 func Endpoints() (s3, dynamoDB string, err error) {
 	for _, variable := range s3Variables {
 		if s3 = os.Getenv(variable); s3 != "" {
 			break
 		}
 	}
-	if dynamoDB = os.Getenv(dynamoDBVariable); s3 == "" || dynamoDB == "" || os.Getenv(bucketVariable) == "" {
-		return "", "", errors.New("no servers for a bucket and a table: run under tools/with-servers versitygw dynalite --")
+	if s3 == "" || os.Getenv(bucketVariable) == "" {
+		return "", "", errors.New("no server for a bucket: run under tools/with-servers versitygw --")
+	}
+	if BucketAlone() {
+		return s3, "", nil
+	}
+	if dynamoDB = os.Getenv(dynamoDBVariable); dynamoDB == "" {
+		return "", "", errors.New("no server for a table: run under tools/with-servers versitygw dynalite --")
 	}
 	return s3, dynamoDB, nil
 }
@@ -54,8 +64,11 @@ func S3Name(endpoint string) string {
 	return "an S3 server"
 }
 
-// StoreFlags are the flags for the stores that data stands for: the folder itself, or a prefix and a table of that name,
-// which is made when it is first asked for. Empty is memory.
+// The folders of a prefix that heads and objects have to themselves where they share a bucket.
+const HeadsFolder, ObjectsFolder = "heads", "objects"
+
+// StoreFlags are the flags for the stores that data stands for: the folder itself, or a prefix of that name, or a prefix and a
+// table, which is made when it is first asked for. Empty is memory.
 func StoreFlags(ctx context.Context, bin, data string) ([]string, error) {
 	switch {
 	case data == "":
@@ -69,11 +82,15 @@ func StoreFlags(ctx context.Context, bin, data string) ([]string, error) {
 	}
 	digest := sha256.Sum256([]byte(data))
 	name := "e2e-" + hex.EncodeToString(digest[:8])
+	prefix := "s3://" + os.Getenv(bucketVariable) + "/" + name
+	if BucketAlone() {
+		return []string{"--heads=" + prefix + "/" + HeadsFolder, "--objects=" + prefix + "/" + ObjectsFolder, "--s3-endpoint=" + s3}, nil
+	}
 	table := []string{"--heads=dynamodb://" + name, "--dynamodb-endpoint=" + dynamoDB}
 	if err := makeTable(ctx, bin, name, table); err != nil {
 		return nil, err
 	}
-	return append(table, "--objects=s3://"+os.Getenv(bucketVariable)+"/"+name, "--s3-endpoint="+s3), nil
+	return append(table, "--objects="+prefix, "--s3-endpoint="+s3), nil
 }
 
 // made has, by the name of the table, the function that makes it once.
