@@ -1,5 +1,5 @@
 # What people run. The scripts behind it are in tools/; each says at its top what it does.
-.PHONY: help run build test e2e sdk-suites lint generate bench bench-shared
+.PHONY: help run build test e2e sdk-suites lint generate bench bench-shared bench-bucket
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -14,7 +14,7 @@ test: ## everything: lint, generated files, race-checked tests, end-to-end suite
 	tools/test
 
 e2e: ## only the end-to-end suites, against a fresh build
-	tools/test build e2e e2e-shared
+	tools/test build e2e e2e-shared e2e-bucket
 
 sdk-suites: ## the public S2 SDKs' own suites, from their checkouts in PEERS=DIR (SUITES="go ts python verification")
 	tools/sdk-suites "$(PEERS)" $(SUITES)
@@ -33,3 +33,6 @@ bench: ## measure a fresh server beside the file system below it, as Markdown fo
 
 bench-shared: ## the same on a bucket and a table, beside those two alone
 	BENCH_COMMAND="make bench-shared" TAILRACE_E2E_STORES=s3+dynamodb tools/with-servers versitygw dynalite -- go run ./e2e/bench $(ARGS)
+
+bench-bucket: ## the same on a bucket alone (STORE=minio for another than versitygw)
+	BENCH_COMMAND="make bench-bucket$(if $(STORE), STORE=$(STORE))" TAILRACE_E2E_STORES=s3+s3 tools/with-servers $(or $(STORE),versitygw) -- go run ./e2e/bench $(ARGS)

@@ -128,18 +128,18 @@ type lostRace[T any] struct{ found *state[T] }
 
 func (*lostRace[T]) Error() string { return "another write came first" }
 
-// write replaces the state from by one with another value. Errors are *lostRace, or wrap coordinator.ErrNotApplied or
+// write replaces the state from by one with another value; busy says that others write too. Errors are *lostRace, or wrap coordinator.ErrNotApplied or
 // ErrUnknown.
 //
 // It sends one and the same request until the store has judged it: what is postponed was not applied. Even if it was after
 // all, no harm is done: at most one of them can be, since the state that they are for never comes back, and a body names
 // its write.
-func (r *registers[T]) write(ctx context.Context, key string, from *state[T], value *T) (*state[T], error) {
+func (r *registers[T]) write(ctx context.Context, key string, from *state[T], value *T, busy bool) (*state[T], error) {
 	id, kept, dead := newWriteID(), keptIDs, r.codec.dead(value)
 	if dead {
 		kept = 1
 	}
-	next := &state[T]{history: from.history.then(id, kept), value: value, busy: from.busy}
+	next := &state[T]{history: from.history.then(id, kept), value: value, busy: busy}
 	body := appendBody(nil, next.history, r.codec.encode(value), !dead)
 	wait := postponeFirst
 	for began := time.Now(); ; wait = min(2*wait, postponeMost) {
@@ -184,7 +184,6 @@ func (r *registers[T]) settle(ctx context.Context, key string, ours *state[T], i
 	case !known && !found.absent():
 		return nil, inDoubt(fmt.Errorf("%w, and many writes have followed", cause))
 	}
-	found.busy = true // it was made by read, and nobody else changes it
 	return nil, &lostRace[T]{found}
 }
 
@@ -220,7 +219,7 @@ func (r *registers[T]) update(ctx context.Context, key string, guess *state[T], 
 		if err != nil {
 			return nil, err
 		}
-		next, err := r.write(ctx, key, guess, value)
+		next, err := r.write(ctx, key, guess, value, losses > 0)
 		if err == nil {
 			return next.value, nil
 		}
@@ -232,7 +231,7 @@ func (r *registers[T]) update(ctx context.Context, key string, guess *state[T], 
 		guess, fresh = race.found, true
 		// As long as it takes everybody, if they are twice as many each time, to read and write one after the other. Only
 		// after a moment is what was found still worth a try.
-		took := time.Since(round)
+		took := max(time.Since(round), time.Millisecond)
 		rest := jitter(min(took<<min(losses-1, 10), backoffMost))
 		if time.Since(began)+rest > lastBegin || !pause(ctx, rest) {
 			return nil, fmt.Errorf("%d other writers were faster: %w", losses, coordinator.ErrNotApplied)

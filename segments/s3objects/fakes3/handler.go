@@ -78,6 +78,9 @@ func (s *Server) do(req Request, body []byte, fault Fault) answer {
 	}
 	switch req.Op {
 	case OpPut:
+		if s.quirks.RepeatPuts {
+			s.put(req, b, body, seen)
+		}
 		return s.put(req, b, body, seen)
 	case OpDelete:
 		return s.delete(req, b)

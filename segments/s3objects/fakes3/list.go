@@ -74,6 +74,11 @@ func (s *Server) list(req Request, b *bucket) answer {
 			break
 		}
 		o := b.objects[key]
+		if s.quirks.StaleLists {
+			if o = o.before; o == nil {
+				continue
+			}
+		}
 		result.Contents = append(result.Contents, listedObject{
 			Key: encode(key), LastModified: o.modified.UTC().Format(time.RFC3339Nano), ETag: s.etag(o).Get("ETag"),
 			Size: len(o.data), StorageClass: "STANDARD",

@@ -26,10 +26,13 @@ func newBucket() *bucket { return &bucket{objects: map[string]*object{}} }
 
 func (b *bucket) names() iter.Seq[string] { return maps.Keys(b.objects) }
 
-func (b *bucket) put(key string, data []byte, now time.Time) *object {
+func (b *bucket) put(key string, data []byte, now time.Time, oneETag bool) *object {
 	// S3's ETag of an object put in one piece: the same bytes have the same one again.
 	sum := md5.Sum(data)
 	o := &object{data: data, etag: `"` + hex.EncodeToString(sum[:]) + `"`, modified: now}
+	if oneETag {
+		o.etag = `"the-same"`
+	}
 	if old := b.objects[key]; old != nil {
 		before := *old
 		before.before = nil
@@ -39,12 +42,12 @@ func (b *bucket) put(key string, data []byte, now time.Time) *object {
 	return o
 }
 
-// race holds a creator until another comes for the same key, under BothCreatorsWin, and reports whether he has seen that
-// the object is not there: that is all the store will look at.
+// race holds a writer until another comes for the same state of a key, under BothCreatorsWin or BothWritersWin, and reports
+// whether he has seen that his condition holds: that is all the store will look at.
 func (s *Server) race(req Request) (seen bool) {
 	s.mu.Lock()
 	b := s.buckets[req.Bucket]
-	if !s.quirks.BothCreatorsWin || req.Header.Get("If-None-Match") != "*" || b == nil || b.objects[req.Key] != nil {
+	if b == nil || !s.mayTie(req, b.objects[req.Key]) {
 		s.mu.Unlock()
 		return false
 	}
@@ -71,16 +74,29 @@ func (s *Server) race(req Request) (seen bool) {
 	return true
 }
 
+// mayTie reports whether a PUT is one of those that win beside each other, and its condition holds in the state that is there.
+func (s *Server) mayTie(req Request, old *object) bool {
+	if old == nil {
+		return s.quirks.BothCreatorsWin && req.Header.Get("If-None-Match") == "*"
+	}
+	return s.quirks.BothWritersWin && req.Header.Get("If-Match") == old.etag
+}
+
 // put stores an object, unless a condition fails. seen: an earlier look has shown that there was none.
 func (s *Server) put(req Request, b *bucket, body []byte, seen bool) answer {
 	old := b.objects[req.Key]
+	if req.Conditional() && s.conflicts[req.Key] < s.quirks.Conflicts {
+		s.conflicts[req.Key]++
+		return problem{http.StatusConflict, "ConditionalRequestConflict", "Another request for the key was under way."}.answer()
+	}
 	if p := s.putCondition(req, old, seen); p != nil {
 		return p.answer()
 	}
+	delete(s.conflicts, req.Key)
 	if s.quirks.WriteEvery > 0 && old != nil && s.now().Sub(old.modified) < s.quirks.WriteEvery {
 		return problem{http.StatusTooManyRequests, "SlowDown", "The object is written too often."}.answer()
 	}
-	return answer{status: http.StatusOK, header: s.etag(b.put(req.Key, body, s.now()))}
+	return answer{status: http.StatusOK, header: s.etag(b.put(req.Key, body, s.now(), s.quirks.OneETag))}
 }
 
 // putCondition is the problem with a PUT in the state that is there, if it names a condition.
@@ -88,8 +104,8 @@ func (s *Server) putCondition(req Request, old *object, seen bool) *problem {
 	failed := &problem{http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold."}
 	match, none := req.Header.Get("If-Match"), req.Header.Get("If-None-Match")
 	switch {
-	case s.quirks.IgnoreConditions:
-	case none == "*" && old != nil && !seen:
+	case s.quirks.IgnoreConditions, match != "" && s.quirks.IgnoreIfMatch, none != "" && s.quirks.IgnoreIfNoneMatch, seen:
+	case none == "*" && old != nil:
 		return failed
 	case match != "" && old == nil:
 		switch s.quirks.MissingIfMatch {
@@ -107,7 +123,7 @@ func (s *Server) putCondition(req Request, old *object, seen bool) *problem {
 
 func (s *Server) get(req Request, b *bucket, stale bool) answer {
 	o := b.objects[req.Key]
-	if stale && o != nil {
+	if o != nil && (stale || s.quirks.StaleGets && o.before != nil) {
 		o = o.before
 	}
 	if o == nil {
@@ -167,8 +183,11 @@ func rangeOf(spec string, size int64) (first, last int64, ok bool) {
 }
 
 func (s *Server) etag(o *object) http.Header {
-	if s.quirks.NoETag {
+	switch {
+	case s.quirks.NoETag:
 		return http.Header{}
+	case s.quirks.WeakETags:
+		return http.Header{"Etag": {"W/" + o.etag}}
 	}
 	return http.Header{"Etag": {o.etag}}
 }

@@ -14,12 +14,24 @@ type Quirks struct {
 	RefuseChecksums bool
 	// IgnoreConditions: If-Match and If-None-Match mean nothing.
 	IgnoreConditions bool
+	// IgnoreIfMatch, IgnoreIfNoneMatch: one of the two means nothing.
+	IgnoreIfMatch, IgnoreIfNoneMatch bool
 	// MissingIfMatch is the status of a PUT If-Match of an object that is not there; 0 is 404. 200 means that it is made.
 	MissingIfMatch int
 	// BothCreatorsWin: two PUTs If-None-Match that come together both succeed. The first waits RaceTime for a second.
 	BothCreatorsWin bool
-	// NoETag: no answer has one.
-	NoETag bool
+	// BothWritersWin: likewise two PUTs If-Match of the same state.
+	BothWritersWin bool
+	// Conflicts is how many conditional PUTs of each key are answered by 409 before one is looked at.
+	Conflicts int
+	// RepeatPuts: each PUT is done twice, as by something before the store that repeats requests; the answer is the second's.
+	RepeatPuts bool
+	// StaleGets: a GET answers what was there before the last write, if anything was.
+	StaleGets bool
+	// StaleLists: a listing has the sizes from before the last write, and not what was only written once.
+	StaleLists bool
+	// NoETag: no answer has one. WeakETags: all are weak. OneETag: all are the same.
+	NoETag, WeakETags, OneETag bool
 	// IgnoreRange: a GET is answered by the whole object.
 	IgnoreRange bool
 	// NoLength: the body of a GET ends with the connection.
@@ -51,7 +63,7 @@ type Quirks struct {
 	WriteEvery time.Duration
 }
 
-// RaceTime is how long a creator waits for a rival under BothCreatorsWin.
+// RaceTime is how long a writer waits for a rival under BothCreatorsWin and BothWritersWin.
 const RaceTime = 200 * time.Millisecond
 
 // SetQuirks sets the ways of the store from now on.

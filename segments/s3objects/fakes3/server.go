@@ -41,6 +41,8 @@ type Server struct {
 	opened   int // connections so far; the n-th has number n
 	frozen   int // those up to this number are silent
 	racers   map[string]chan struct{}
+
+	conflicts map[string]int // by key, how many there were since the last write
 }
 
 // Keys are the credentials a server insists on.
@@ -78,6 +80,7 @@ func StartPipe(tb testing.TB) *Server {
 func newServer() *Server {
 	return &Server{
 		now: time.Now, buckets: map[string]*bucket{Bucket: newBucket()}, racers: map[string]chan struct{}{},
+		conflicts: map[string]int{},
 	}
 }
 
@@ -168,7 +171,7 @@ func (s *Server) Object(key string) ([]byte, bool) {
 func (s *Server) SetObject(key string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.buckets[Bucket].put(key, slices.Clone(data), s.now())
+	s.buckets[Bucket].put(key, slices.Clone(data), s.now(), s.quirks.OneETag)
 }
 
 // DeleteObject removes an object from Bucket, as if somebody else had.
