@@ -48,6 +48,10 @@ func (b *basin) info() BasinInfo {
 // answered Noop with the original info, for as long as the basin lives. Otherwise ErrBasinExists or ErrBasinDeleting. A
 // name that another account has is ErrBasinExists whatever becomes of it.
 func (d *Directory) CreateBasin(ctx context.Context, name, location string, config BasinConfig, token string) (BasinInfo, Outcome, error) {
+	location, err := d.placed(location)
+	if err != nil {
+		return BasinInfo{}, "", err
+	}
 	request := digest(token, &config)
 	b, created, err := d.provisionBasin(ctx, name, location, config, request)
 	switch {
@@ -64,9 +68,20 @@ func (d *Directory) CreateBasin(ctx context.Context, name, location string, conf
 // EnsureBasin makes a basin or replaces its config. What the request leaves out is reset, except for the fencing
 // default, which clients of the S2 API do not know.
 func (d *Directory) EnsureBasin(ctx context.Context, name, location string, config BasinConfig) (BasinInfo, Outcome, error) {
-	b, created, err := d.provisionBasin(ctx, name, location, config, "")
+	place, err := d.placed(location)
+	if err != nil {
+		// It may be what the location was called when the basin was made.
+		if b, missing := d.basin(ctx, name); missing != nil || b.Location != location {
+			return BasinInfo{}, "", err
+		}
+		place = location
+	}
+	b, created, err := d.provisionBasin(ctx, name, place, config, "")
 	if err != nil {
 		return BasinInfo{}, "", err
+	}
+	if d.Location != "" && location != "" && b.Location != "" && b.Location != location {
+		return BasinInfo{}, "", invalid("location: the basin is in %q, and a basin stays where it was made", b.Location)
 	}
 	if created {
 		return b.info(), Created, nil
@@ -85,6 +100,17 @@ func (d *Directory) EnsureBasin(ctx context.Context, name, location string, conf
 		return b.info(), Updated, nil
 	}
 	return b.info(), Noop, nil
+}
+
+// placed is where a basin is made that somebody wants in a location, or says nothing of it.
+func (d *Directory) placed(location string) (string, error) {
+	switch {
+	case d.Location == "", location == d.Location:
+		return location, nil
+	case location == "":
+		return d.Location, nil
+	}
+	return "", invalid("location: %q is not one of this server's, which is %q", location, d.Location)
 }
 
 // ReconfigureBasin applies a patch and returns the basin with the resulting config.

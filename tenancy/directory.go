@@ -40,6 +40,9 @@ type Options struct {
 	CacheBytes uint64
 	// Ciphers lists the values of stream_cipher that the caller can serve; any other is refused.
 	Ciphers []string
+	// Location is where every basin is made, whatever the request leaves out; another is refused. Empty: a basin is where
+	// its creator says, or nowhere.
+	Location string
 	// OnDeleted is called after a stream's head became a tombstone: possibly more than once for a stream, and for
 	// several streams at once. It must not block.
 	OnDeleted func(coordinator.StreamRef)

@@ -41,6 +41,8 @@ type Options struct {
 	DisableCORS bool
 	// Domain is what basins are addressed below by host, in lower case without a dot at the end; hosts say nothing.
 	Domain string
+	// Location is the name of the one location, as the Directory has it; local.
+	Location string
 	// Now is the clock; time.Now.
 	Now func() time.Time
 	// Version is told in the header Server and in a metric; nothing is told.
@@ -82,6 +84,7 @@ func (o *Options) setDefaults() {
 		o.Registry = prometheus.NewRegistry()
 	}
 	orDefault(&o.Recheck, 2*time.Second)
+	orDefault(&o.Location, "local")
 	orDefault(&o.BodyTimeout, 30*time.Second)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.RequestTimeout, 30*time.Second)

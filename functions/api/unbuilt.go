@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,25 +14,6 @@ import (
 
 func notImplemented(what string) error {
 	return wire.Errorf(wire.CodeNotImplemented, "%s are not served here", what)
-}
-
-func (h *handler) listLocations(*exchange, *http.Request) error { return notImplemented("locations") }
-
-func (h *handler) getLocation(*exchange, *http.Request) error { return notImplemented("locations") }
-
-func (h *handler) setLocation(x *exchange, r *http.Request) error {
-	body, err := h.readJSON(x, r)
-	if err != nil {
-		return err
-	}
-	var name *string
-	if err := json.Unmarshal(body, &name); err != nil || name == nil {
-		return wire.Errorf(wire.CodeBadJSON, "want the name of a location as a JSON string")
-	}
-	if err := wire.CheckLocationName(*name, wire.CodeBadJSON); err != nil {
-		return err
-	}
-	return notImplemented("locations")
 }
 
 func (h *handler) accountMetrics(_ *exchange, r *http.Request) error {

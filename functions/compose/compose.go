@@ -70,7 +70,7 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 	}
 	directory, err := tenancy.New(tenancy.Options{
 		Table: held.Table, Heads: held.Heads, Log: o.Log, OnDeleted: streams.Poke, Clock: held.Now,
-		Ciphers: []string{segments.CipherAES256GCM},
+		Ciphers: []string{segments.CipherAES256GCM}, Location: string(cfg.Location),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
@@ -86,7 +86,7 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 	registry := newRegistry(held)
 	handler, err := api.New(api.Options{
 		Streams: streams, Directory: directory, Access: access, Log: o.Log, Registry: registry, Version: o.Version,
-		DisableCORS: cfg.NoCORS, Domain: string(cfg.Domain),
+		DisableCORS: cfg.NoCORS, Domain: string(cfg.Domain), Location: string(cfg.Location),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)
