@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,9 @@ type Coordinator struct {
 	sequencers map[segments.StreamID]*sequencer
 	flushers   map[segments.BasinID]*flusher
 	sweeping   bool
+
+	// full says that the last Put that the store of objects judged had no room; see probeRoom.
+	full atomic.Bool
 }
 
 // New makes a coordinator. It starts nothing before the first call.
@@ -191,17 +195,38 @@ func (c *Coordinator) Head(ctx context.Context, ref StreamRef) (Head, error) {
 // Poke tells the followers of a stream to look at its head, because it was changed by other means than an append.
 func (c *Coordinator) Poke(ref StreamRef) { c.hubs.wake(ref.Stream) }
 
-// Ready reports whether both stores answer.
+// Ready reports whether both stores answer, and the one of objects, if it had no room, has some again.
 func (c *Coordinator) Ready(ctx context.Context) error {
 	if _, err := c.o.Heads.Load(ctx, segments.StreamID{}); err != nil && !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("heads: %w", err)
 	}
-	_, err := c.o.Objects.Get(ctx, "ready/probe", 0, 0)
+	_, err := c.o.Objects.Get(ctx, probeKey, 0, 0)
 	if err != nil && !errors.Is(err, segments.ErrObjectNotFound) {
 		return fmt.Errorf("objects: %w", err)
 	}
+	if c.full.Load() {
+		return c.probeRoom(ctx)
+	}
 	return nil
 }
+
+// probeRoom asks a store that had no room whether it has some now, by storing as much as a batch may have: what sends
+// requests here no longer does, so no append would find out.
+func (c *Coordinator) probeRoom(ctx context.Context) error {
+	probe := make([]byte, segments.MaxBatchBytes)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(probe) // never fails; the same each time, and nothing that a disk compresses
+	if err := c.o.Objects.Put(ctx, probeKey, probe); err != nil {
+		return fmt.Errorf("objects: %w", err)
+	}
+	c.full.Store(false)
+	if err := c.o.Objects.Delete(ctx, []string{probeKey})[probeKey]; err != nil {
+		c.o.Log.Warn().Err(err).Msg("the probe of a full store stays there")
+	}
+	return nil
+}
+
+// probeKey is an object that is there only while a full store is probed.
+const probeKey = "ready/probe"
 
 func (c *Coordinator) isDraining() bool {
 	select {

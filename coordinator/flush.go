@@ -142,7 +142,8 @@ func chunksOf(jobs []*flushJob) (chunks [][]*flushJob) {
 	return chunks
 }
 
-// putObject stores an object, trying again until AppendTimeout: PUTs of fresh keys may be repeated freely.
+// putObject stores an object, trying again until AppendTimeout: PUTs of fresh keys may be repeated freely. A store without
+// room is not tried again, and remembered for Ready.
 func (c *Coordinator) putObject(key string, data []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.o.AppendTimeout)
 	defer cancel()
@@ -155,6 +156,10 @@ func (c *Coordinator) putObject(key string, data []byte) error {
 			return nil
 		}
 		errs = append(errs[:min(len(errs), 2)], err)
+		if errors.Is(err, segments.ErrNoRoom) {
+			c.full.Store(true)
+			return fmt.Errorf("put object: %w: %w", ErrUnavailable, err)
+		}
 		if !pause(ctx, c.backoff(attempt)) {
 			return fmt.Errorf("put object: %w: %w", ErrUnavailable, errors.Join(errs...))
 		}

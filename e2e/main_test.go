@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 const (
 	// folderTests are about data folders, or about what one process may take, which the stores have little part in.
 	folderTests = "^(TestSyncedBeforeAnswered|TestSecondProcessOnOneFolderIsRefused|TestForeignFoldersAreRefused|" +
-		"TestMisconfigurationIsSaidAtOnce|TestGoldenDataFolder|TestOperatingCommandsRunAsWritten|" +
+		"TestMisconfigurationIsSaidAtOnce|TestAFullDiskIsToldAtOnce|TestGoldenDataFolder|TestOperatingCommandsRunAsWritten|" +
 		"TestBL140ManyIdleStreams|TestLongStreamStaysSmall|TestBL084TrimmedAheadOfASlowReader|" +
 		"TestBL055StalledReadersCostLittle|TestBL058AbortedRequestsLeaveNothing)$"
 	// sharedTests are about stores that several servers use.

@@ -38,6 +38,10 @@ type ObjectInfo struct {
 // ErrObjectNotFound is returned by Get when the store answered that there is no such object.
 var ErrObjectNotFound = errors.New("object not found")
 
+// ErrNoRoom is in the errors of a Put that the store refused because it is full: trying again does not help until somebody
+// makes room.
+var ErrNoRoom = errors.New("the store has no room left")
+
 // SegmentKey is where a segment of a basin lies (design 10).
 func SegmentKey(basin BasinID, id ObjectID) string {
 	return "basins/" + basin.String() + "/segments/" + id.String()

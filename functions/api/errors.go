@@ -124,6 +124,7 @@ var table = []struct {
 	{coordinator.ErrStorage, wire.CodeStorage, "stored data is missing or damaged", wire.AppliedNo},
 	{context.Canceled, wire.CodeClientHangup, "the client went away", ""},
 	{errHangup, wire.CodeClientHangup, "the client went away", ""},
+	{segments.ErrNoRoom, wire.CodeHotServer, "the store has no room left; nothing was changed", ""},
 	{coordinator.ErrUnavailable, wire.CodeHotServer, "a store is out of reach; nothing was changed, try again", ""},
 	{context.DeadlineExceeded, wire.CodeRequestTimeout, "the request took too long", ""},
 	{errPanic, wire.CodeOther, "internal error", ""},

@@ -46,12 +46,12 @@ func valid(t testing.TB) [][]byte {
 		post("PUT /v1/streams/caf%C3%A9%2Fx", asJSON, []byte(`{"retention_policy":{"infinite":{}}}`)),
 		post("PATCH /v1/streams/s", asJSON, []byte(`{"timestamping":{"mode":null,"uncapped":false},"delete_on_empty":null}`)),
 		post("GET /v1/streams?prefix=s&start_after=a&limit=3", "", nil),
-		post("POST /v1/basins", asJSON, []byte(`{"basin":"basin-test-09","config":{"create_stream_on_append":true,"default_stream_config":{"storage_class":"standard"}},"location":"aws:us-east-1"}`)),
+		post("POST /v1/basins", asJSON, []byte(`{"basin":"basin-test-09","config":{"create_stream_on_append":true,"default_stream_config":{"storage_class":"standard"}},"location":"local"}`)),
 		post("PATCH /v1/basins/"+basin, asJSON, []byte(`{"default_stream_config":{"retention_policy":{"age":9}}}`)),
 		post("GET /v1/basins?prefix=basin&limit=1", "", nil),
 		post("GET /v1/metrics/"+basin+"?set=storage&start=1&end=2&interval=hour", "", nil),
 		post("POST /v1/access-tokens", asJSON, []byte(`{"id":"x","scope":{"basins":{"prefix":""}}}`)),
-		post("PUT /v1/locations/default", asJSON, []byte(`"aws:us-east-1"`)),
+		post("PUT /v1/locations/default", asJSON, []byte(`"local"`)),
 	}
 }
 

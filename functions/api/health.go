@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -34,6 +36,9 @@ func (h *handler) readyz(x *exchange, r *http.Request) error {
 	}
 	if err := h.ready.check(r.Context()); err != nil {
 		e := wire.Errorf(wire.CodeUnavailable, "a store is out of reach")
+		if errors.Is(err, segments.ErrNoRoom) {
+			e = wire.Errorf(wire.CodeUnavailable, "a store has no room left")
+		}
 		e.Applied = wire.AppliedNo
 		return e.Because(err)
 	}

@@ -3,6 +3,7 @@
 package fileobjects
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -11,3 +12,6 @@ import (
 const openFlags = syscall.O_NONBLOCK
 
 func syncDir(dir *os.File) error { return dir.Sync() }
+
+// full reports whether an error says that the disk, or what this user may have of it, is used up.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

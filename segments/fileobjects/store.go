@@ -86,24 +86,33 @@ func (s *Store) Removed() int { return s.removed }
 func (s *Store) Close() error { return s.close() }
 
 // Put implements segments.Objects. If the object exists it is replaced, so a retry depends on nothing an earlier try
-// left behind; callers promise that the bytes are equal. It also returns segments.ErrBadKey and ErrFolderLost.
+// left behind; callers promise that the bytes are equal. It also returns segments.ErrNoRoom when the disk is full,
+// segments.ErrBadKey and ErrFolderLost.
 func (s *Store) Put(ctx context.Context, key string, data []byte) error {
-	if err := cmp.Or(segments.CheckKey(key), ctx.Err()); err != nil {
-		return fmt.Errorf("put object: %w", err)
+	err := cmp.Or(segments.CheckKey(key), ctx.Err())
+	if err == nil {
+		err = s.put(ctx, key, data)
 	}
+	switch {
+	case err == nil:
+		return nil
+	case full(err):
+		return fmt.Errorf("put object: %w: %w", segments.ErrNoRoom, err)
+	}
+	return fmt.Errorf("put object: %w", err)
+}
+
+func (s *Store) put(ctx context.Context, key string, data []byte) error {
 	held := s.folders.hold(folderOf(key))
 	defer s.folders.release(held)
 	if err := s.folders.make(ctx, held); err != nil {
-		return fmt.Errorf("put object: %w", err)
+		return err
 	}
 	temp, err := s.stage(data)
 	if err != nil {
-		return fmt.Errorf("put object: %w", err)
+		return err
 	}
-	if err := s.publish(ctx, held, temp, key); err != nil {
-		return fmt.Errorf("put object: %w", err)
-	}
-	return nil
+	return s.publish(ctx, held, temp, key)
 }
 
 // stage writes data durably to a file of its own, whose name nothing needs to outlive a crash.
