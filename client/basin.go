@@ -51,8 +51,7 @@ func (b *Basin) WithEventual() *Basin {
 }
 
 // Tracking gives a view that reads what it wrote: it, and the streams it gives, remember the newest revision that they got
-// and demand it of later reads. Together with WithEventual reads come from caches wherever these are new enough. Appends
-// of sessions and producers have no revisions; a [Stream.CheckTail] after them brings one.
+// and demand it of later reads. Together with WithEventual reads come from caches wherever these are new enough.
 func (b *Basin) Tracking() *Basin {
 	v := *b
 	v.see.tracked = new(tracker)

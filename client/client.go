@@ -129,7 +129,7 @@ type endpoint struct{ base string }
 
 func parseEndpoint(text string) (endpoint, error) {
 	if !strings.Contains(text, "://") {
-		return endpoint{}, fmt.Errorf("endpoint %q: it has no scheme, which is http:// or https://", text)
+		return endpoint{}, fmt.Errorf("endpoint: it has no scheme, which is http:// or https://")
 	}
 	// A host with braces is none to net/url, so the mark is looked at with a name in its place.
 	u, err := url.Parse(strings.Replace(text, basinMark, "basin", 1))

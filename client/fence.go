@@ -3,17 +3,19 @@ package client
 import (
 	"context"
 	"net/http"
+	"strings"
+	"unicode"
 
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
-// Fenced tells of a stream's fencing token.
+// Fenced tells what [Stream.Fence] has done.
 type Fenced struct {
 	// Tail is the boundary: everything before it was admitted under the previous token.
 	Tail Position `json:"tail"`
 	// Token is the one installed, empty for none.
 	Token string `json:"fencing_token"`
-	// Previous is the one before; [Stream.FencingToken] does not say it.
+	// Previous is the one before.
 	Previous string `json:"previous"`
 	// Revision names the state with it.
 	Revision Revision `json:"-"`
@@ -48,19 +50,24 @@ func (s *Stream) Fence(ctx context.Context, token string) (Fenced, error) {
 	return f, a.decode(op, idempotent, &f)
 }
 
-// FencingToken asks for the token installed, and the tail. It is linearizable unless the view is eventual.
-func (s *Stream) FencingToken(ctx context.Context) (Fenced, error) {
-	a, revision, err := s.read(ctx, s.request("get fencing token", http.MethodGet, "/fence", pure))
+// FencingToken asks for the token installed; empty for none.
+func (s *Stream) FencingToken(ctx context.Context) (token string, err error) {
+	const op = "get fencing token"
+	a, _, err := s.read(ctx, s.request(op, http.MethodGet, "/fence", pure))
 	if err != nil {
-		return Fenced{}, err
+		return "", err
 	}
-	f := Fenced{Revision: revision}
-	return f, a.decode("get fencing token", pure, &f)
+	var installed struct {
+		Token string `json:"fencing_token"`
+	}
+	err = a.decode(op, pure, &installed)
+	return installed.Token, err
 }
 
-// present says a session's fencing token where it is opened, so that the server can refuse or end it as a whole.
+// present says a session's fencing token where it is opened, so that the server can refuse or end it as a whole. Every batch
+// has it too, which is all that other servers know, and where a token goes that no header can carry.
 func (s *Stream) present(h http.Header) {
-	if s.token != nil {
+	if s.token != nil && strings.TrimSpace(*s.token) == *s.token && !strings.ContainsFunc(*s.token, unicode.IsControl) {
 		h.Set(wire.HeaderFencingToken, *s.token)
 	}
 }

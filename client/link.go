@@ -19,6 +19,7 @@ type link struct {
 	answer  io.Closer
 	silence *time.Timer // fails the link when an acknowledgement does not come
 	timeout time.Duration
+	opened  *wire.Revision // of the stream when the session was opened; nil from servers without revisions
 	advised bool // the server wants the session elsewhere; under the session's lock
 }
 
@@ -31,6 +32,7 @@ func (a *AppendSession) dial() (*link, error) {
 	h.Set("Accept", wire.MediaProto)
 	c.askCompressed(h)
 	a.s.present(h)
+	h.Set(wire.HeaderRevision, wire.RevisionInAcks)
 	if a.o.PerBatchConflicts {
 		h.Set(wire.HeaderConflicts, wire.ConflictsPerBatch)
 	}
@@ -47,6 +49,10 @@ func (a *AppendSession) dial() (*link, error) {
 	l := &link{
 		ctx: ctx, fail: cancel, body: w, answer: response.Body, timeout: c.o.AttemptTimeout,
 		in: wire.NewAnswerReader(response.Body), out: wire.NewFrameWriter(w, c.o.Compression),
+	}
+	opened, err := wire.ParseRevision(response.Header.Get(wire.HeaderRevision), wire.CodeBadHeader)
+	if err == nil {
+		l.opened = &opened
 	}
 	l.silence = time.AfterFunc(l.timeout, func() { cancel(errNoAck) })
 	l.silence.Stop()

@@ -33,8 +33,7 @@ type (
 type Ack struct {
 	// Start is the first record; End is after the last, with the last's timestamp; Tail is the tail meanwhile.
 	Start, End, Tail Position
-	// Revision names the state that the append made, for [Stream.WithMinRevision]. Empty from servers without
-	// revisions, and in sessions, whose acknowledgements have no room for it.
+	// Revision names the state that the append made, for [Stream.WithMinRevision]. Empty from servers without revisions.
 	Revision Revision
 }
 

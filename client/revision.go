@@ -55,10 +55,14 @@ func (v *consistency) wait(h http.Header) time.Duration {
 // observe takes the revision out of an answer.
 func (v *consistency) observe(h http.Header, stream string) Revision {
 	revision := Revision(h.Get(wire.HeaderRevision))
+	v.saw(stream, revision)
+	return revision
+}
+
+func (v *consistency) saw(stream string, revision Revision) {
 	if v.tracked != nil && revision != "" {
 		v.tracked.saw(stream, revision)
 	}
-	return revision
 }
 
 // failed learns from an error: a revision that is of an earlier life of a name will never be reached, so it is told once

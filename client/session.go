@@ -158,6 +158,9 @@ func (a *AppendSession) enqueue(b Batch, then func(Ack, error)) (*Pending, error
 	if err := a.s.prepare(op, &b); err != nil {
 		return nil, err
 	}
+	if a.s.token != nil && *b.FencingToken != *a.s.token {
+		return nil, refused(op, "the batch presents another fencing token than its session")
+	}
 	p := &Pending{batch: b, then: then, done: make(chan struct{})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -375,12 +378,23 @@ func (a *AppendSession) answered(l *link, f wire.Frame) error {
 	}
 	p, err := a.take(l)
 	if err == nil {
-		p.resolve(Ack{Start: ack.Start, End: ack.End, Tail: ack.Tail}, nil)
+		p.resolve(Ack{Start: ack.Start, End: ack.End, Tail: ack.Tail, Revision: a.revision(l, ack.Version)}, nil)
 	}
 	if f.Reconnect {
 		a.nudge() // the sender ends its half
 	}
 	return err
+}
+
+// revision is that of a batch, of which an acknowledgement has the version and the opening of the session the rest.
+func (a *AppendSession) revision(l *link, version uint64) Revision {
+	if version == 0 || l.opened == nil {
+		return ""
+	}
+	made := *l.opened
+	made.Version = version
+	a.s.see.saw(a.s.name, Revision(made.String()))
+	return Revision(made.String())
 }
 
 // lost takes note of the end of a connection: nothing is sent on it any more, and what was and is not answered is in doubt

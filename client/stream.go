@@ -43,8 +43,8 @@ func (s *Stream) with(change func(*Stream)) *Stream {
 	return &v
 }
 
-// Presenting gives a view that presents a fencing token on every append, unary and in sessions. A batch that has a token
-// of its own keeps it. Presenting a token never installs it: [Stream.Fence] does. The empty token is one like any other:
+// Presenting gives a view that presents a fencing token on every append, unary and in sessions. A batch that is appended by
+// itself and has a token of its own keeps it. Presenting a token never installs it: [Stream.Fence] does. The empty token is one like any other:
 // it is right where none is installed.
 func (s *Stream) Presenting(token string) *Stream {
 	return s.with(func(v *Stream) { v.token = &token })
@@ -132,8 +132,8 @@ func (s *Stream) Ensure(ctx context.Context, config *StreamConfig) (Provisioned[
 // provision remembers the revision for the stream and for the basin's listing.
 func (s *Stream) provision(ctx context.Context, r request) (Provisioned[StreamInfo], error) {
 	p, err := provision[StreamInfo](ctx, s.basin.c, &s.basin.see, r)
-	if err == nil && p.Revision != "" && s.see.tracked != nil {
-		s.see.tracked.saw(s.name, p.Revision)
+	if err == nil {
+		s.see.saw(s.name, p.Revision)
 	}
 	return p, err
 }
