@@ -20,7 +20,7 @@ type link struct {
 	silence *time.Timer // fails the link when an acknowledgement does not come
 	timeout time.Duration
 	opened  *wire.Revision // of the stream when the session was opened; nil from servers without revisions
-	advised bool // the server wants the session elsewhere; under the session's lock
+	advised bool           // the server wants the session elsewhere; under the session's lock
 }
 
 // dial opens a connection for the session. Its errors are definite for everything that was not sent before.
