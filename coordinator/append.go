@@ -27,6 +27,8 @@ type Coordinator struct {
 	presenters *presenters
 	budget     *budget
 	upkeep     *upkeep
+	views      *views
+	waits      *waits
 	// openReaders are the readers that may go on for long.
 	openReaders atomic.Int64
 	moves       *semaphore.Weighted
@@ -68,6 +70,7 @@ func New(o Options) (*Coordinator, error) {
 	c.life, c.end = context.WithCancel(context.Background())
 	c.loads, c.hubs, c.upkeep = newLoader(c), newHubs(c), newUpkeep(c)
 	c.presenters = newPresenters(o.Hooks)
+	c.views, c.waits = newViews(o.ViewBytes), newWaits(c)
 	return c, nil
 }
 

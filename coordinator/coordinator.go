@@ -5,6 +5,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tailrace-streams/tailrace/segments"
 )
@@ -76,8 +77,13 @@ func (e *MatchMismatch) Error() string {
 	return fmt.Sprintf("the next sequence number is %d", e.Next)
 }
 
-// OutOfRange refuses a read that starts at or beyond the tail and may not follow.
-type OutOfRange struct{ Tail Position }
+// OutOfRange refuses a read that starts at or beyond the tail and may not follow. V and AsOf are of the state that says
+// so (see View).
+type OutOfRange struct {
+	Tail Position
+	V    uint64
+	AsOf time.Time
+}
 
 func (e *OutOfRange) Error() string {
 	return fmt.Sprintf("the read starts beyond the tail %d", e.Tail.SeqNum)

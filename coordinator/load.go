@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/tailrace-streams/tailrace/segments"
 )
@@ -63,11 +64,13 @@ func (l *loader) load(ctx context.Context, id segments.StreamID) (Head, error) {
 // callers' contexts: several callers share each.
 func (l *loader) run(id segments.StreamID, current *load) {
 	for current != nil {
+		asOf := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), l.c.o.StoreTimeout)
 		current.head, current.err = l.c.o.Heads.Load(ctx, id)
 		cancel()
 		if current.err == nil {
 			l.c.presenters.look(&current.head)
+			l.c.saw(current.head, asOf)
 		}
 
 		l.mu.Lock()

@@ -29,6 +29,9 @@ type Options struct {
 	TrimDelay time.Duration
 	// CacheBytes bounds the cache of chunks and pages; 64 MiB.
 	CacheBytes int64
+	// ViewBytes bounds the heads remembered of streams that are read eventually, of which one basin may have half;
+	// 16 MiB. Negative remembers none.
+	ViewBytes int64
 	// InflightBytes bounds the batches admitted and not yet answered, in the whole process; 128 MiB. One basin may
 	// use half of it, one stream a quarter.
 	InflightBytes int64
@@ -69,6 +72,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.TrimDelay, 10*time.Second)
 	o.TrimDelay = max(o.TrimDelay, 0)
 	orDefault(&o.CacheBytes, 64<<20)
+	orDefault(&o.ViewBytes, 16<<20)
 	orDefault(&o.InflightBytes, 128<<20)
 	orDefault(&o.AdmitWait, time.Second)
 	orDefault(&o.IdleAfter, time.Minute)

@@ -25,6 +25,8 @@ type ReadOptions struct {
 	Unary bool
 	// Key opens the records of an encrypted stream; other streams ignore it.
 	Key []byte
+	// Fresh is what state the read may begin with; what a long one meets later is fresh in any case.
+	Fresh Freshness
 }
 
 // ReadEvent is a batch of records or, without any, a heartbeat.
@@ -48,6 +50,9 @@ type Reader struct {
 
 	head   view
 	loaded time.Time
+	// opened is the v of the state that the read began with, which was loaded after asOf.
+	opened uint64
+	asOf   time.Time
 	// next is the sequence number to deliver next; fold the effective timestamp before it, if known.
 	next   uint64
 	fold   uint64
@@ -69,8 +74,9 @@ type Reader struct {
 
 const unbounded = ^uint64(0)
 
-// OpenReader resolves the start of a read on a fresh head. *OutOfRange if it lies beyond the tail, or at the tail of
-// a read that may not follow; *KeyRequired; ErrStreamNotFound, ErrStreamDeleting, ErrUnavailable, ErrStorage.
+// OpenReader resolves the start of a read on a head that is fresh enough. *OutOfRange if it lies beyond the tail, or at
+// the tail of a read that may not follow; *KeyRequired; ErrStreamNotFound, ErrStreamDeleting, ErrUnavailable, ErrStorage;
+// *Behind and ErrOverloaded if o.Fresh demands a state that does not come.
 func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptions) (*Reader, error) {
 	r := &Reader{c: c, ref: ref, o: o, count: unbounded, bytes: unbounded}
 	bounded := o.Count != nil || o.Bytes != nil || o.Until != nil || o.Unary
@@ -89,7 +95,8 @@ func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptio
 	}
 	floor, err := r.begin(ctx)
 	if errors.Is(err, segments.ErrObjectNotFound) {
-		// The head may have grown old while this process was stopped, and its pages replaced.
+		// The head may have grown old in memory, or while this process was stopped, and its pages replaced.
+		r.o.Fresh.MaxAge = 0
 		floor, err = r.begin(ctx)
 	}
 	if err != nil {
@@ -102,10 +109,16 @@ func (c *Coordinator) OpenReader(ctx context.Context, ref StreamRef, o ReadOptio
 	return r, nil
 }
 
-// begin takes a fresh head and resolves the start on it.
+// begin takes a head that is fresh enough and resolves the start on it.
 func (r *Reader) begin(ctx context.Context) (floor uint64, err error) {
-	if floor, err = r.reload(ctx); err != nil {
+	r.loaded = r.c.o.Now()
+	v, err := r.c.View(ctx, r.ref, r.o.Fresh)
+	if err != nil {
 		return 0, err
+	}
+	r.head, r.opened, r.asOf = view{Head: v.Head}, v.Head.V, v.AsOf
+	if floor, err = r.c.readableFrom(ctx, &r.head); err != nil {
+		return 0, r.storage(err)
 	}
 	if r.sealer, err = sealer(&r.head.Head, r.o.Key); err != nil {
 		return 0, err
@@ -132,12 +145,12 @@ func (r *Reader) start(ctx context.Context) error {
 	}
 	if seq > tail.SeqNum {
 		if !r.o.Clamp {
-			return &OutOfRange{tail}
+			return &OutOfRange{tail, r.head.V, r.asOf}
 		}
 		seq = tail.SeqNum
 	}
 	if seq == tail.SeqNum && !r.follow {
-		return &OutOfRange{tail}
+		return &OutOfRange{tail, r.head.V, r.asOf}
 	}
 	r.next = seq
 	return nil
@@ -181,6 +194,10 @@ func (r *Reader) storage(err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
+
+// Opened tells the state that the read began with, by its v and a moment before it was loaded. What follows is as new or
+// newer.
+func (r *Reader) Opened() (v uint64, asOf time.Time) { return r.opened, r.asOf }
 
 // Close releases what the reader holds. It may be called twice.
 func (r *Reader) Close() {

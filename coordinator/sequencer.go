@@ -29,6 +29,7 @@ type sequencer struct {
 	head    *Head
 	entries int // of its log
 	begun   uint64
+	sentAt  time.Time // when the store call under way began, for those who remember what it brings
 	queue   []*item
 	// running says that the goroutine is there; moving that a move is under way; owed that the last one failed.
 	running bool
@@ -305,6 +306,7 @@ func (s *sequencer) run() {
 		}
 		s.clock++
 		begun := s.clock
+		s.sentAt = time.Now()
 		s.mu.Unlock()
 		switch {
 		case p.load:
@@ -360,6 +362,7 @@ func (s *sequencer) reload(begun uint64) {
 
 // learn takes over a head that a store call brought. Calls of other goroutines may have brought a newer one.
 func (s *sequencer) learn(h Head, begun uint64) {
+	s.c.saw(h, s.sentAt)
 	if s.head == nil || h.V >= s.head.V {
 		s.know(h)
 	}

@@ -17,8 +17,9 @@ type BasinPage struct {
 	HasMore bool
 }
 
-// StreamPage is one page of a basin's streams.
+// StreamPage is one page of a basin's streams, with the basin as it was just before.
 type StreamPage struct {
+	Basin   BasinInfo
 	Streams []StreamInfo
 	HasMore bool
 }
@@ -46,7 +47,7 @@ func (d *Directory) ListStreams(ctx context.Context, basin, prefix, startAfter s
 		err := decode(row.Value, &e.streamRow)
 		return e.info(), e.State == Active || e.State == Deleting, err
 	})
-	return StreamPage{items, more}, untouched(err)
+	return StreamPage{b.info(), items, more}, untouched(err)
 }
 
 // page reads rows until it has one more than it will return, which is what makes more exact. Rows that are not

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Headers of S2. Never log HeaderEncryptionKey, nor Authorization.
@@ -39,6 +38,10 @@ const (
 	HeaderMinRevision = "Tailrace-Min-Revision"
 	// HeaderRevisionTimeoutMs says how long to wait for it.
 	HeaderRevisionTimeoutMs = "Tailrace-Revision-Timeout-Ms"
+	// HeaderMaxAgeMs bounds the age of an answer from a cache, below the server's own bound.
+	HeaderMaxAgeMs = "Tailrace-Max-Age-Ms"
+	// HeaderAgeMs says how old the state is, at most, that an answer with ConsistencyEventual shows.
+	HeaderAgeMs = "Tailrace-Age-Ms"
 )
 
 // Values of Tailrace's headers.
@@ -194,38 +197,4 @@ func ParseTail(text string) (StreamPosition, error) {
 		return StreamPosition{}, Errorf(CodeBadHeader, "%s is a sequence number and a timestamp", HeaderTail)
 	}
 	return StreamPosition{SeqNum: s, Timestamp: t}, nil
-}
-
-// RevisionOptions is what a read says about revisions.
-type RevisionOptions struct {
-	// Eventual allows an answer from a cache.
-	Eventual bool
-	// Min is the revision that the answer must reflect; empty for none.
-	Min string
-	// Timeout is how long to wait for it; 0 tries once.
-	Timeout time.Duration
-}
-
-// RevisionOptionsOf reads the three headers, with minQuery (the query parameter min_revision) where the header
-// Tailrace-Min-Revision is missing. A timeout beyond the maximum is cut to it.
-func RevisionOptionsOf(h http.Header, minQuery string) (RevisionOptions, error) {
-	o := RevisionOptions{Min: minQuery, Timeout: RevisionTimeoutDefault}
-	switch value, ok := header(h, HeaderConsistency); {
-	case !ok, value == ConsistencyStrong:
-	case value == ConsistencyEventual:
-		o.Eventual = true
-	default:
-		return o, Errorf(CodeBadHeader, "%s is %s or %s", HeaderConsistency, ConsistencyStrong, ConsistencyEventual)
-	}
-	if value, ok := header(h, HeaderMinRevision); ok {
-		o.Min = value
-	}
-	if value, ok := header(h, HeaderRevisionTimeoutMs); ok {
-		ms, err := parseU64(value)
-		if err != nil {
-			return o, Errorf(CodeBadHeader, "%s is a number of milliseconds", HeaderRevisionTimeoutMs)
-		}
-		o.Timeout = time.Duration(min(ms, uint64(RevisionTimeoutMax/time.Millisecond))) * time.Millisecond
-	}
-	return o, nil
 }

@@ -96,12 +96,30 @@ func TestHeaders(t *testing.T) {
 			},
 			[]string{"", "null", "not json", "[]", `{"retention_policy":{"age":0}}`, `{"storage_class":1}`, "{" + strings.Repeat(" ", 4096) + "}"}},
 		{"conflicts", "tailrace-conflicts", func(h http.Header) (any, error) { return ConflictsOf(h) }, false, map[string]any{"per-batch": true}, []string{"", "session"}},
-		{"revision", "tailrace-consistency", func(h http.Header) (any, error) { return RevisionOptionsOf(h, "q") }, RevisionOptions{Min: "q", Timeout: 5 * time.Second},
-			map[string]any{"eventual": RevisionOptions{Eventual: true, Min: "q", Timeout: 5 * time.Second}, "strong": RevisionOptions{Min: "q", Timeout: 5 * time.Second}}, []string{"", "weak"}},
-		{"timeout", "tailrace-revision-timeout-ms", func(h http.Header) (any, error) { return RevisionOptionsOf(h, "") }, RevisionOptions{Timeout: 5 * time.Second},
-			map[string]any{"0": RevisionOptions{}, "250": RevisionOptions{Timeout: 250 * time.Millisecond}, "18446744073709551615": RevisionOptions{Timeout: 30 * time.Second}}, []string{"", "-1", "1s"}},
-		{"min revision", "tailrace-min-revision", func(h http.Header) (any, error) { return RevisionOptionsOf(h, "q") }, RevisionOptions{Min: "q", Timeout: 5 * time.Second},
-			map[string]any{"b/s@1.2": RevisionOptions{Min: "b/s@1.2", Timeout: 5 * time.Second}}, nil},
+		{"revision in acks", "tailrace-revision", func(h http.Header) (any, error) { return RevisionInAcksOf(h) }, false, map[string]any{"acks": true}, []string{"", "b/s@1.2"}},
+		{"consistency", "tailrace-consistency", func(h http.Header) (any, error) { return ReadTermsOf(h, "") }, ReadTerms{At: CodeBadHeader, Timeout: 5 * time.Second},
+			map[string]any{
+				"eventual": ReadTerms{Asked: true, Eventual: true, At: CodeBadHeader, Timeout: 5 * time.Second},
+				"strong":   ReadTerms{Asked: true, At: CodeBadHeader, Timeout: 5 * time.Second},
+			}, []string{"", "weak", "eventual, strong"}},
+		{"timeout", "tailrace-revision-timeout-ms", func(h http.Header) (any, error) { return ReadTermsOf(h, "") }, ReadTerms{At: CodeBadHeader, Timeout: 5 * time.Second},
+			map[string]any{
+				"0":                    ReadTerms{At: CodeBadHeader},
+				"250":                  ReadTerms{At: CodeBadHeader, Timeout: 250 * time.Millisecond},
+				"18446744073709551615": ReadTerms{At: CodeBadHeader, Timeout: 30 * time.Second},
+			}, []string{"", "-1", "1s"}},
+		{"min revision", "tailrace-min-revision", func(h http.Header) (any, error) { return ReadTermsOf(h, "b-asin-1/q@1.2") },
+			ReadTerms{Asked: true, Min: &Revision{"b-asin-1", "q", "1", 2}, At: CodeBadQuery, Timeout: 5 * time.Second},
+			map[string]any{"b-asin-1/s@1.2": ReadTerms{Asked: true, Min: &Revision{"b-asin-1", "s", "1", 2}, At: CodeBadHeader, Timeout: 5 * time.Second}},
+			[]string{"", "7"}},
+		{"max age", "tailrace-max-age-ms", func(h http.Header) (any, error) {
+			h.Set(HeaderConsistency, ConsistencyEventual)
+			return ReadTermsOf(h, "")
+		}, ReadTerms{Asked: true, Eventual: true, At: CodeBadHeader, Timeout: 5 * time.Second},
+			map[string]any{"20": ReadTerms{Asked: true, Eventual: true, MaxAge: ptr(20 * time.Millisecond), At: CodeBadHeader, Timeout: 5 * time.Second}},
+			[]string{"", "-1", "soon"}},
+		{"max age of a strong read", "tailrace-max-age-ms", func(h http.Header) (any, error) { return ReadTermsOf(h, "") },
+			ReadTerms{At: CodeBadHeader, Timeout: 5 * time.Second}, nil, []string{"20"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

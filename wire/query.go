@@ -82,6 +82,15 @@ func boolParam(v url.Values, name string) (bool, error) {
 	return false, Errorf(CodeBadQuery, "%s must be true or false", name)
 }
 
+// MinRevisionOf reads the parameter min_revision, empty for none: `bad_query`.
+func MinRevisionOf(v url.Values) (string, error) {
+	text, ok, err := param(v, "min_revision")
+	if ok && text == "" {
+		return "", Errorf(CodeBadQuery, "min_revision is empty")
+	}
+	return text, err
+}
+
 // ParseReadQuery reads the parameters of a read: `bad_query` for a value of the wrong type. What the values mean
 // together is for Validate, which comes later in the order of checks.
 func ParseReadQuery(v url.Values) (q ReadQuery, err error) {
@@ -108,7 +117,7 @@ func ParseReadQuery(v url.Values) (q ReadQuery, err error) {
 		seconds := uint32(*wait)
 		q.Wait = &seconds
 	}
-	if q.MinRevision, _, err = param(v, "min_revision"); err != nil {
+	if q.MinRevision, err = MinRevisionOf(v); err != nil {
 		return ReadQuery{}, err
 	}
 	return q, nil
@@ -163,7 +172,7 @@ func ParseListQuery(v url.Values, kind NameKind) (q ListQuery, err error) {
 	if limit != nil && *limit > 0 && *limit < ListLimitMax {
 		q.Limit = int(*limit)
 	}
-	if q.MinRevision, _, err = param(v, "min_revision"); err != nil {
+	if q.MinRevision, err = MinRevisionOf(v); err != nil {
 		return ListQuery{}, err
 	}
 	return q, nil

@@ -47,6 +47,7 @@ type handler struct {
 	scrape    http.Handler
 	ready     *readiness
 	budget    *bodyBudget
+	pages     *pages
 	streaming atomic.Int64
 	anyone    *tenancy.Principal // who everybody is without authentication
 	public    map[string]bool    // the paths that need no token
@@ -65,12 +66,22 @@ func New(o Options) (http.Handler, error) {
 		ready:  &readiness{probe: o.Streams.Ready, now: o.Now},
 		budget: &bodyBudget{limit: o.BodyBytes},
 		anyone: tenancy.Anyone(), public: map[string]bool{},
+		pages:  newPages(o.PageBytes),
 	}
 	if o.Version != "" {
 		h.server = "tailrace/" + o.Version
 	}
 	h.routing = h.router()
 	return h, nil
+}
+
+// waiting is unary for a read that may wait for a revision.
+func (h *handler) waiting(r *http.Request, t *terms) (context.Context, context.CancelFunc) {
+	limit := h.o.RequestTimeout
+	if t.Min != nil {
+		limit += t.Timeout
+	}
+	return context.WithTimeout(r.Context(), limit)
 }
 
 // unary bounds a request that is not a stream, once its body is there.

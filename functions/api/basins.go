@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/tailrace-streams/tailrace/tenancy"
@@ -12,15 +13,30 @@ func (h *handler) listBasins(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := h.unary(r)
-	defer cancel()
-	view := viewOf(&q, x.principal.Scope.Basins)
-	page, err := h.o.Directory.ListBasins(ctx, q.Prefix, q.StartAfter, q.Limit)
+	t, err := h.termsOf(x, r, q.MinRevision)
 	if err != nil {
 		return err
 	}
-	answer := wire.ListBasinsResponse{HasMore: view.more(page.HasMore)}
-	for _, b := range page.Basins {
+	if t.Min != nil && t.Min.Stream != "" {
+		return wire.Errorf(t.At, "the revision demanded is of a stream, and says nothing about basins")
+	}
+	ctx, cancel := h.waiting(r, &t)
+	defer cancel()
+	view := viewOf(&q, x.principal.Scope.Basins)
+	key := pageKey{kind: wire.BasinNames, listing: true, prefix: q.Prefix, startAfter: q.StartAfter, limit: q.Limit}
+	got, err := h.get(ctx, x, allBasins, key, &t, func(ctx context.Context) (p page, err error) {
+		p.basins, err = h.o.Directory.ListBasins(ctx, q.Prefix, q.StartAfter, q.Limit)
+		return p, err
+	}, h.hasListed(x, &t, view))
+	if err != nil {
+		return err
+	}
+	if got.basin.Name != "" {
+		h.name(x, basinRevision(&got.basin))
+	}
+	h.aged(x, &t, got.asOf)
+	answer := wire.ListBasinsResponse{HasMore: view.more(got.basins.HasMore)}
+	for _, b := range got.basins.Basins {
 		if view.shows(b.Name) {
 			answer.Basins = append(answer.Basins, wireBasin(b))
 		}
@@ -61,6 +77,7 @@ func (h *handler) createBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.pages.changed(info.Name, true)
 	h.name(x, basinRevision(&info))
 	return provisioned(x, r, http.StatusCreated, outcome, wireBasin(info))
 }
@@ -70,13 +87,24 @@ func (h *handler) getBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := h.unary(r)
-	defer cancel()
-	_, config, err := h.o.Directory.GetBasin(ctx, name)
+	t, err := h.termsOfPath(x, r)
 	if err != nil {
 		return err
 	}
-	return x.json(r, http.StatusOK, wireBasinConfig(config))
+	if err := t.about(name, ""); err != nil {
+		return err
+	}
+	ctx, cancel := h.waiting(r, &t)
+	defer cancel()
+	got, err := h.get(ctx, x, name, pageKey{}, &t, func(ctx context.Context) (p page, err error) {
+		p.basin, p.config, err = h.o.Directory.GetBasin(ctx, name)
+		return p, err
+	}, h.hasBasin(x, &t))
+	if err != nil {
+		return err
+	}
+	h.shows(x, &t, basinRevision(&got.basin), got.asOf)
+	return x.json(r, http.StatusOK, wireBasinConfig(got.config))
 }
 
 func (h *handler) ensureBasin(x *exchange, r *http.Request) error {
@@ -101,6 +129,7 @@ func (h *handler) ensureBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.pages.changed(info.Name, true)
 	h.name(x, basinRevision(&info))
 	return provisioned(x, r, ensuredStatus(outcome), outcome, wireBasin(info))
 }
@@ -127,6 +156,7 @@ func (h *handler) reconfigureBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.pages.changed(info.Name, true)
 	h.name(x, basinRevision(&info))
 	return x.json(r, http.StatusOK, wireBasinConfig(config))
 }
@@ -142,6 +172,7 @@ func (h *handler) deleteBasin(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.pages.changed(info.Name, true)
 	h.name(x, basinRevision(&info))
 	x.empty(http.StatusAccepted)
 	return nil

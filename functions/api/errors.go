@@ -77,6 +77,7 @@ func describeCondition(err error) error {
 		mismatch *coordinator.MatchMismatch
 		beyond   *coordinator.OutOfRange
 		keyless  *coordinator.KeyRequired
+		behind   *wire.RevisionNotReached
 	)
 	switch {
 	case errors.As(err, &fenced):
@@ -88,6 +89,8 @@ func describeCondition(err error) error {
 	case errors.As(err, &keyless):
 		return wire.Errorf(wire.CodeBadHeader, "the stream is encrypted with %s: give s2-encryption-key, %d bytes in base64",
 			keyless.Cipher, segments.SealKeyBytes)
+	case errors.As(err, &behind):
+		return behind
 	case errors.As(err, &beyond):
 		return &wire.RangeNotSatisfiable{Tail: position(beyond.Tail)}
 	}

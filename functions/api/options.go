@@ -19,6 +19,9 @@ type Streams interface {
 	Token(ctx context.Context, ref coordinator.StreamRef) (string, error)
 	CheckTail(ctx context.Context, ref coordinator.StreamRef) (coordinator.Position, error)
 	OpenReader(ctx context.Context, ref coordinator.StreamRef, o coordinator.ReadOptions) (*coordinator.Reader, error)
+	// View is a state of the stream that is fresh enough; Forget drops one that is remembered.
+	View(ctx context.Context, ref coordinator.StreamRef, f coordinator.Freshness) (coordinator.View, error)
+	Forget(ref coordinator.StreamRef)
 	// Poke tells followers here that the stream changed elsewhere.
 	Poke(ref coordinator.StreamRef)
 	// Ready reports whether the stores answer.
@@ -65,6 +68,11 @@ type Options struct {
 	// and their metered bytes. Beyond it the session reads no further; 512 and 8 MiB.
 	SessionBatches int
 	SessionBytes   int64
+	// MaxAge bounds how old an answer to an eventual read may be; 5 s.
+	MaxAge time.Duration
+	// PageBytes bounds the listings and configs of basins remembered for eventual reads, of which one basin may have a
+	// quarter; 8 MiB.
+	PageBytes int64
 	// MaxStreaming bounds the event streams and sessions open at once; one more is refused with `hot_server`; 10,000.
 	MaxStreaming int
 }
@@ -90,6 +98,8 @@ func (o *Options) setDefaults() {
 	orDefault(&o.RequestTimeout, 30*time.Second)
 	orDefault(&o.BodyBytes, 256<<20)
 	orDefault(&o.MaxStreaming, 10_000)
+	orDefault(&o.MaxAge, 5*time.Second)
+	orDefault(&o.PageBytes, 8<<20)
 	orDefault(&o.SessionBatches, 512)
 	orDefault(&o.SessionBytes, 8<<20)
 	o.SessionBytes = max(o.SessionBytes, segments.MaxBatchBytes) // or a large batch would wait for ever

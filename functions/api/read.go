@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -19,11 +20,12 @@ type readRequest struct {
 	format        wire.Format
 	key           []byte             // of an encrypted stream
 	config        *wire.StreamConfig // for a stream that has to be made
+	terms         terms
 }
 
 // read serves GET of records: one answer, an event stream, or a session, by the headers.
 func (h *handler) read(x *exchange, r *http.Request) error {
-	q, err := parseRead(r)
+	q, err := h.parseRead(x, r)
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func (h *handler) read(x *exchange, r *http.Request) error {
 }
 
 // parseRead checks a read in the order of s2-api 2.4. What it refuses creates no stream.
-func parseRead(r *http.Request) (q readRequest, err error) {
+func (h *handler) parseRead(x *exchange, r *http.Request) (q readRequest, err error) {
 	if q.basin, q.stream, err = streamOf(r); err != nil {
 		return q, err
 	}
@@ -59,6 +61,12 @@ func parseRead(r *http.Request) (q readRequest, err error) {
 		return q, err
 	}
 	if q.config, err = wire.StreamConfigOf(r.Header); err != nil {
+		return q, err
+	}
+	if q.terms, err = h.termsOf(x, r, q.query.MinRevision); err != nil {
+		return q, err
+	}
+	if err := q.terms.about(q.basin, q.stream); err != nil {
 		return q, err
 	}
 	var after *wire.EventID
@@ -84,6 +92,7 @@ func (q *readRequest) options(unary bool) coordinator.ReadOptions {
 	o := coordinator.ReadOptions{
 		SeqNum: q.query.SeqNum, Timestamp: q.query.Timestamp, TailOffset: q.query.TailOffset, Clamp: q.query.Clamp,
 		Count: q.query.Count, Bytes: q.query.Bytes, Until: q.query.Until, Unary: unary, Key: q.key,
+		Fresh: q.terms.freshness(),
 	}
 	if q.query.Wait != nil {
 		wait := time.Duration(*q.query.Wait) * time.Second
@@ -95,10 +104,18 @@ func (q *readRequest) options(unary bool) coordinator.ReadOptions {
 	return o
 }
 
-// open resolves the stream and opens a reader on it.
-func (h *handler) open(ctx context.Context, q *readRequest, o coordinator.ReadOptions) (reader *coordinator.Reader, err error) {
-	err = h.onStream(ctx, q.basin, q.stream, onRead(q.config), func(ref coordinator.StreamRef) (err error) {
+// open resolves the stream and opens a reader on it. The state that it is opened on, or refused by, is named.
+func (h *handler) open(ctx context.Context, x *exchange, q *readRequest, o coordinator.ReadOptions) (reader *coordinator.Reader, err error) {
+	err = h.onRevision(ctx, x, q.basin, q.stream, onRead(q.config), &q.terms, func(ref coordinator.StreamRef) (err error) {
 		reader, err = h.o.Streams.OpenReader(ctx, ref, o)
+		var beyond *coordinator.OutOfRange
+		switch {
+		case err == nil:
+			v, asOf := reader.Opened()
+			h.shows(x, &q.terms, revisionOf(q.basin, q.stream, ref, v), asOf)
+		case errors.As(err, &beyond):
+			h.shows(x, &q.terms, revisionOf(q.basin, q.stream, ref, beyond.V), beyond.AsOf)
+		}
 		return err
 	})
 	return reader, err
@@ -112,11 +129,14 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 		*o.Wait = within(r.Context(), *o.Wait)
 		limit += *o.Wait
 	}
+	if q.terms.Min != nil {
+		limit += q.terms.Timeout
+	}
 	good, end := h.whileGood(r.Context(), x)
 	defer end()
 	ctx, cancel := context.WithTimeout(good, limit)
 	defer cancel()
-	reader, err := h.open(ctx, &q, o)
+	reader, err := h.open(ctx, x, &q, o)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func (h *handler) readSession(x *exchange, r *http.Request, q readRequest) error
 		return err
 	}
 	defer release()
-	reader, err := h.open(r.Context(), &q, q.options(false))
+	reader, err := h.open(r.Context(), x, &q, q.options(false))
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,7 @@ func (h *handler) onStream(ctx context.Context, basin, stream string, use tenanc
 	if err != nil {
 		return err
 	}
-	err = do(ref)
-	if !errors.Is(err, coordinator.ErrStreamNotFound) && !errors.Is(err, coordinator.ErrStreamDeleting) {
+	if err = do(ref); !streamGone(err) {
 		return err
 	}
 	fresh, freshErr := h.o.Directory.ResolveFresh(ctx, basin, stream, use)
@@ -34,4 +33,9 @@ func (h *handler) onStream(ctx context.Context, basin, stream string, use tenanc
 		return err
 	}
 	return do(fresh)
+}
+
+// streamGone reports whether a head said that its stream is not to be had.
+func streamGone(err error) bool {
+	return errors.Is(err, coordinator.ErrStreamNotFound) || errors.Is(err, coordinator.ErrStreamDeleting)
 }

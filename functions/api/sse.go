@@ -17,7 +17,7 @@ func (h *handler) readEvents(x *exchange, r *http.Request, q readRequest) error 
 		return err
 	}
 	defer release()
-	reader, err := h.open(r.Context(), &q, q.options(false))
+	reader, err := h.open(r.Context(), x, &q, q.options(false))
 	if err != nil {
 		return err
 	}

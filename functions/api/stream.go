@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,7 +98,7 @@ func (h *handler) pump(ctx context.Context, x *exchange, reader *coordinator.Rea
 // streamError is what a reader's error means once a stream is open. That the stream went away is told as a reason to
 // connect again: the answer to that says which of the several reasons it was. A read changes nothing.
 func streamError(err error) error {
-	if errors.Is(err, coordinator.ErrStreamNotFound) || errors.Is(err, coordinator.ErrStreamDeleting) {
+	if streamGone(err) {
 		err = coordinator.ErrStreamGone
 	}
 	return wireError(unapplied{err})

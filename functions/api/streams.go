@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/tailrace-streams/tailrace/tenancy"
@@ -16,16 +17,33 @@ func (h *handler) listStreams(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := h.unary(r)
-	defer cancel()
-	x.fullQuery(&q)
-	view := viewOf(&q, x.principal.Scope.Streams)
-	page, err := h.o.Directory.ListStreams(ctx, basin, q.Prefix, q.StartAfter, q.Limit)
+	t, err := h.termsOf(x, r, q.MinRevision)
 	if err != nil {
 		return err
 	}
-	answer := wire.ListStreamsResponse{HasMore: view.more(page.HasMore)}
-	for _, s := range page.Streams {
+	x.fullQuery(&q)
+	view := viewOf(&q, x.principal.Scope.Streams)
+	has, named := h.hasBasin(x, &t), ""
+	if t.Min != nil && t.Min.Stream != "" {
+		has, named = h.hasName(x, &t, view), t.Min.Stream
+	}
+	if err := t.about(basin, named); err != nil {
+		return err
+	}
+	ctx, cancel := h.waiting(r, &t)
+	defer cancel()
+	key := pageKey{kind: wire.StreamNames, listing: true, prefix: q.Prefix, startAfter: q.StartAfter, limit: q.Limit}
+	got, err := h.get(ctx, x, basin, key, &t, func(ctx context.Context) (p page, err error) {
+		p.streams, err = h.o.Directory.ListStreams(ctx, basin, q.Prefix, q.StartAfter, q.Limit)
+		p.basin = p.streams.Basin
+		return p, err
+	}, has)
+	if err != nil {
+		return err
+	}
+	h.shows(x, &t, basinRevision(&got.basin), got.asOf)
+	answer := wire.ListStreamsResponse{HasMore: view.more(got.streams.HasMore)}
+	for _, s := range got.streams.Streams {
 		if view.shows(s.Name) {
 			answer.Streams = append(answer.Streams, x.wireStream(s))
 		}
@@ -66,6 +84,7 @@ func (h *handler) createStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.pages.changed(basin, false)
 	h.name(x, streamRevision(basin, &info))
 	return provisioned(x, r, http.StatusCreated, outcome, x.wireStream(info))
 }
@@ -75,8 +94,23 @@ func (h *handler) getStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := h.unary(r)
+	t, err := h.termsOfPath(x, r)
+	if err != nil {
+		return err
+	}
+	if err := t.about(basin, stream); err != nil {
+		return err
+	}
+	ctx, cancel := h.waiting(r, &t)
 	defer cancel()
+	if t.Asked {
+		v, revision, err := h.view(ctx, x, basin, stream, tenancy.Use{}, &t)
+		if err != nil {
+			return err
+		}
+		h.shows(x, &t, revision, v.AsOf)
+		return x.json(r, http.StatusOK, wireStreamConfig(v.Head.Config))
+	}
 	_, config, err := h.o.Directory.GetStream(ctx, basin, stream)
 	if err != nil {
 		return err
@@ -106,6 +140,8 @@ func (h *handler) ensureStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.o.Streams.Forget(info.Ref)
+	h.pages.changed(basin, false)
 	h.name(x, streamRevision(basin, &info))
 	return provisioned(x, r, ensuredStatus(outcome), outcome, x.wireStream(info))
 }
@@ -137,6 +173,8 @@ func (h *handler) reconfigureStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.o.Streams.Forget(info.Ref)
+	h.pages.changed(basin, false)
 	h.name(x, streamRevision(basin, &info))
 	return x.json(r, http.StatusOK, wireStreamConfig(config))
 }
@@ -153,7 +191,9 @@ func (h *handler) deleteStream(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	h.o.Streams.Forget(info.Ref)
 	h.o.Streams.Poke(info.Ref)
+	h.pages.changed(basin, false)
 	h.name(x, streamRevision(basin, &info))
 	x.empty(http.StatusAccepted)
 	return nil
