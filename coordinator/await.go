@@ -144,7 +144,7 @@ func (w *waits) learn(v View) {
 	if s == nil || s.err != nil || v.Head.State != Active || v.Head.V <= s.newest.Head.V {
 		return
 	}
-	s.newest = v
+	s.newest = newer(s.newest, v)
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tailrace-streams/tailrace/segments"
 )
@@ -166,6 +167,7 @@ func (c *Coordinator) markStream(id segments.StreamID) streamMark {
 // is refused now, and needs no load of its own.
 func (c *Coordinator) learned(mark streamMark, h *Head) {
 	c.presenters.look(h)
+	c.saw(*h, time.Time{}) // as old as what is known, and newer
 	s := mark.s
 	if s == nil {
 		return
