@@ -66,7 +66,7 @@ func New(o Options) (http.Handler, error) {
 		ready:  &readiness{probe: o.Streams.Ready, now: o.Now},
 		budget: &bodyBudget{limit: o.BodyBytes},
 		anyone: tenancy.Anyone(), public: map[string]bool{},
-		pages:  newPages(o.PageBytes),
+		pages: newPages(o.PageBytes),
 	}
 	if o.Version != "" {
 		h.server = "tailrace/" + o.Version
