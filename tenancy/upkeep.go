@@ -1,9 +1,11 @@
 package tenancy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +31,9 @@ type Upkeep struct {
 	Interval time.Duration
 	// HeadsPerSecond bounds the streams looked at; 2000.
 	HeadsPerSecond int
+	// Last is the basin that was looked after last. A round begins with the one behind it, by id: where rounds end before
+	// they are complete, as those of a process with little time, each goes on where the one before it ended.
+	Last segments.BasinID
 
 	// empty are streams that hold no record and when that was first seen, for those that are to be deleted then.
 	empty map[segments.StreamID]emptySince
@@ -82,12 +87,35 @@ func (u *Upkeep) Round(ctx context.Context) (UpkeepReport, error) {
 	var report UpkeepReport
 	var failed troubles
 	limit := rate.NewLimiter(rate.Limit(u.HeadsPerSecond), 100)
-	failed.add(u.Directory.Basins(ctx, func(b Basin) error {
+	basins, err := u.basins(ctx)
+	failed.add(err)
+	for _, b := range basins {
 		report.Basins++
 		failed.add(u.basin(ctx, b, limit, &report))
-		return ctx.Err()
-	}))
+		if ctx.Err() != nil {
+			failed.add(ctx.Err())
+			break
+		}
+		u.Last = b.ID
+	}
 	return report, errors.Join(failed...)
+}
+
+// basins lists the basins in the order of a round.
+func (u *Upkeep) basins(ctx context.Context) ([]Basin, error) {
+	var all []Basin
+	err := u.Directory.Basins(ctx, func(b Basin) error {
+		all = append(all, b)
+		return ctx.Err()
+	})
+	behind := func(b Basin) bool { return bytes.Compare(b.ID[:], u.Last[:]) > 0 }
+	slices.SortFunc(all, func(a, b Basin) int {
+		if behind(a) != behind(b) {
+			return map[bool]int{true: -1, false: 1}[behind(a)]
+		}
+		return bytes.Compare(a.ID[:], b.ID[:])
+	})
+	return all, err
 }
 
 func (u *Upkeep) basin(ctx context.Context, b Basin, limit *rate.Limiter, report *UpkeepReport) error {

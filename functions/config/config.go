@@ -109,6 +109,10 @@ type Config struct {
 	// From 1s to 10m.
 	ShutdownTimeout time.Duration `setting:"shutdown-timeout" default:"20s"`
 
+	// How the URL of a function is set up on AWS: buffered, or response-stream for InvokeMode RESPONSE_STREAM, where answers
+	// are sent while they are made. Events do not tell. Only for functions.
+	FunctionURLMode FunctionURLMode `setting:"function-url-mode" default:"buffered"`
+
 	// The least level that is logged: trace, debug, info, warn or error.
 	LogLevel LogLevel `setting:"log-level" default:"info"`
 
@@ -157,3 +161,12 @@ func (s Secret) GoString() string { return s.String() }
 
 // MarshalText hides it from encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// FunctionURLMode is the invoke mode of a Lambda function's URL.
+type FunctionURLMode string
+
+// The modes, which AWS calls BUFFERED and RESPONSE_STREAM.
+const (
+	URLBuffered FunctionURLMode = "buffered"
+	URLStream   FunctionURLMode = "response-stream"
+)

@@ -31,6 +31,11 @@ func LoadForTable(flags *pflag.FlagSet, environ []string) (Config, error) {
 	return loadFor(forTable, flags, environ)
 }
 
+// LoadForFunction is Load for a function, which has no port and no command line, and no folder.
+func LoadForFunction(environ []string) (Config, error) {
+	return loadFor(forFunction, nil, environ)
+}
+
 func loadFor(rules rules, flags *pflag.FlagSet, environ []string) (Config, error) {
 	l := &loader{merged: koanf.New("."), origins: map[string]string{}}
 	l.faults = unknownVariables(environ)

@@ -59,6 +59,7 @@ func TestLoadWithNothingGivesDefaults(t *testing.T) {
 		InflightBytes: 128 << 20, CacheBytes: 16 << 20, UpkeepInterval: time.Minute, CollectGrace: time.Minute,
 		ShutdownTimeout: 20 * time.Second,
 		S3Addressing:    AddressAuto,
+		FunctionURLMode: URLBuffered,
 		Location:        "local",
 		LogLevel:        LogInfo, LogFormat: LogAuto,
 	}
@@ -99,7 +100,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		"tls-cert": "/c.pem", "tls-key": "/k.pem", "domain": "example.com", "location": "aws:us-east-1",
 		"trim-delay": "7s", "inflight-bytes": "9MiB", "cache-bytes": "5MiB", "shutdown-timeout": "3s",
 		"upkeep-interval": "5m", "collect-grace": "0s",
-		"log-level": "error", "log-format": "json",
+		"log-level": "error", "log-format": "json", "function-url-mode": "response-stream",
 		"objects": "s3://bucket/a/b", "heads": "dynamodb://table", "aws-region": "eu-west-1", "s3-region": "auto",
 		"s3-endpoint": "http://127.0.0.1:9000", "s3-addressing": "host", "dynamodb-endpoint": "https://dynamodb.example",
 	}
@@ -328,5 +329,19 @@ func TestSecretsAreNotShown(t *testing.T) {
 	AddFlags(flags)
 	if flags.Lookup("root-token") != nil {
 		t.Error("there is a flag for a secret")
+	}
+}
+
+func TestLoadForFunction(t *testing.T) {
+	t.Parallel()
+	_, err := LoadForFunction(nil)
+	if text := fmt.Sprint(err); !strings.Contains(text, "objects = ") || !strings.Contains(text, "auth = ") {
+		t.Errorf("a function without settings: %v", err)
+	}
+	c, err := LoadForFunction([]string{
+		"TAILRACE_OBJECTS=s3://bucket", "TAILRACE_HEADS=dynamodb://table", "TAILRACE_INSECURE_NO_AUTH=true", "TAILRACE_FUNCTION_URL_MODE=response-stream",
+	})
+	if err != nil || c.FunctionURLMode != URLStream {
+		t.Errorf("a function's settings are %+v, %v", c, err)
 	}
 }

@@ -65,6 +65,8 @@ func (s setting) form() string {
 		return "auto, json or console"
 	case reflect.TypeFor[Addressing]():
 		return "auto, path or host"
+	case reflect.TypeFor[FunctionURLMode]():
+		return "buffered or response-stream"
 	case reflect.TypeFor[ObjectsURL]():
 		return "s3://BUCKET or s3://BUCKET/PREFIX, the prefix of parts of 0-9 A-Z a-z . _ - with slashes between"
 	case reflect.TypeFor[HeadsURL]():
@@ -118,6 +120,8 @@ func (s setting) set(c *Config, text string) error {
 		value, err = oneOf(text, LogTrace, LogDebug, LogInfo, LogWarn, LogError)
 	case reflect.TypeFor[LogFormat]():
 		value, err = oneOf(text, LogAuto, LogJSON, LogConsole)
+	case reflect.TypeFor[FunctionURLMode]():
+		value, err = oneOf(text, URLBuffered, URLStream)
 	case reflect.TypeFor[Addressing]():
 		value, err = oneOf(text, AddressAuto, AddressPath, AddressHost)
 	case reflect.TypeFor[ObjectsURL]():

@@ -25,14 +25,19 @@ const (
 type rules int
 
 const (
-	forStores  rules = iota // where all data lives
-	forTable                // the table alone; the bucket may be left out
-	forServing              // as forStores, and what a server reads besides
+	forStores   rules = iota // where all data lives
+	forTable                 // the table alone; the bucket may be left out
+	forServing               // as forStores, and what a server reads besides
+	forFunction              // stores that processes share
 )
 
 // validate notes every rule that c breaks.
 func (v *validator) validate(c Config, rules rules) {
-	v.listen(c)
+	if rules == forFunction {
+		v.function(c)
+	} else {
+		v.listen(c)
+	}
 	v.auth(c)
 	v.tls(c, rules)
 	v.stores(c, rules)
@@ -104,6 +109,19 @@ func (v *validator) auth(c Config) {
 	}
 	if !c.Auth && c.RootToken.Reveal() != "" {
 		v.fault("root-token", c.RootToken, "has no effect without auth", "set auth, or remove it")
+	}
+}
+
+// function refuses what a function cannot do, and doors that nobody asked to be open: whoever may invoke it, or reaches its
+// URL, is served.
+func (v *validator) function(c Config) {
+	if !c.Shared() && !v.isUnread("objects") && !v.isUnread("heads") {
+		v.fault("objects", c.Objects, "does not name a bucket that functions share, or heads no table",
+			"set both, as in s3://my-bucket/tailrace and dynamodb://tailrace")
+	}
+	if !c.Auth && !c.InsecureNoAuth && !v.isUnread("auth") {
+		v.fault("auth", c.Auth, "leaves the function open to everybody who may invoke it or reaches its URL",
+			"set it, or set insecure-no-auth if all of those may do everything")
 	}
 }
 
