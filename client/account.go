@@ -22,9 +22,27 @@ type (
 	StreamReconfiguration = wire.StreamReconfiguration
 	AccessTokenInfo       = wire.AccessTokenInfo
 	LocationInfo          = wire.LocationInfo
+	FencingMode           = wire.FencingMode
+	RetentionPolicy       = wire.RetentionPolicy
+	TimestampingMode      = wire.TimestampingMode
+	Cipher                = wire.Cipher
+	// Optional is a member of a reconfiguration: absent (the zero Optional), null, or a value.
+	Optional[T any] = wire.Optional[T]
 	// AccessTokenSpec says what an access token is to permit.
 	AccessTokenSpec = wire.IssueAccessTokenRequest
 )
+
+// What appends a fencing token excludes; exclusive is Tailrace's own.
+const (
+	FencingCooperative = wire.FencingCooperative
+	FencingExclusive   = wire.FencingExclusive
+)
+
+// Some is a member of a reconfiguration that sets a value.
+func Some[T any](v T) Optional[T] { return wire.Some(v) }
+
+// Null is one that resets to the default.
+func Null[T any]() Optional[T] { return wire.Null[T]() }
 
 // AccessTokens lists access tokens, without their secrets, in the order of their ids.
 func (c *Client) AccessTokens(ctx context.Context, o ListOptions) iter.Seq2[AccessTokenInfo, error] {
