@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tailrace-streams/tailrace/coordinator/internal/hooks"
 	"github.com/tailrace-streams/tailrace/segments"
 )
 
@@ -36,7 +37,7 @@ func (c *Coordinator) Fence(ctx context.Context, ref StreamRef, token string) (F
 	}
 	var failed error
 	for attempt := range maxFenceAttempts {
-		before, err := c.loads.active(ctx, ref.Stream)
+		before, err := c.beforeFence(ctx, ref)
 		if err != nil {
 			return Fenced{}, err
 		}
@@ -56,6 +57,22 @@ func (c *Coordinator) Fence(ctx context.Context, ref StreamRef, token string) (F
 		}
 	}
 	return Fenced{}, fmt.Errorf("fence: %w", failed)
+}
+
+// beforeFence loads the head that a fence is made over; the sequencer's will not do, unless the simulation wants that.
+func (c *Coordinator) beforeFence(ctx context.Context, ref StreamRef) (Head, error) {
+	if !c.o.Hooks.Breaks(hooks.FenceFromCache) {
+		return c.loads.active(ctx, ref.Stream)
+	}
+	if s := c.markStream(ref.Stream).s; s != nil {
+		s.mu.Lock()
+		h := s.head
+		s.mu.Unlock()
+		if h != nil {
+			return *h, nil
+		}
+	}
+	return c.loads.active(ctx, ref.Stream)
 }
 
 // maxFenceAttempts is how often Fence looks at the token anew. Each attempt fails only because another fence succeeded,
@@ -112,6 +129,9 @@ func (c *Coordinator) settleFence(ctx context.Context, before *Head, id OpID, ca
 			break // the stream went since, with the answer
 		}
 		if err == nil && h.TokenV == before.TokenV {
+			if c.o.Hooks.Breaks(hooks.FenceNoBump) {
+				return Head{}, errFencedMeanwhile
+			}
 			bump := &BumpChange{Fence: true, IfV: before.TokenV}
 			h, err = c.change(settle, before.Stream, &Change{ID: NewOpID(), Bump: bump})
 			// Should it have been refused or be in doubt, the next load tells why.

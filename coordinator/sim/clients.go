@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -91,7 +92,13 @@ func (c *client) newAppend(ref coordinator.StreamRef, slot int, session *session
 	}
 	switch k := c.rng.IntN(100); {
 	case k < 6:
-		o.batch.Records = append(o.batch.Records, command("fence", []byte(c.someToken())))
+		token := c.someToken()
+		o.batch.Records = append(o.batch.Records, command("fence", []byte(token)))
+		if session != nil {
+			c.w.mu.Lock()
+			session.own = append(session.own, token)
+			c.w.mu.Unlock()
+		}
 	case k < 14:
 		to := uint64(c.rng.IntN(int(c.tail) + 8))
 		o.batch.Records = append(o.batch.Records, command("trim", binary.BigEndian.AppendUint64(nil, to)))
@@ -142,11 +149,16 @@ func (c *client) session() bool {
 	ctx, cancel := c.patience()
 	defer cancel()
 	log := &sessionLog{}
-	session, err := c.p.OpenSession(ctx, ref, coordinator.SessionOptions{})
-	if err != nil {
+	log.PerBatch = c.rng.IntN(3) == 0
+	if c.rng.IntN(2) == 0 {
+		token := c.someToken()
+		log.Token = &token
+	}
+	session, done := c.openSession(ctx, ref, slot, log)
+	if session == nil {
 		return true
 	}
-	defer session.Close()
+	defer done()
 	type sent struct {
 		o *op
 		p *coordinator.Pending
@@ -157,7 +169,11 @@ func (c *client) session() bool {
 		if o.batch.Match != nil && c.rng.IntN(2) == 0 {
 			o.batch.Match = nil
 		}
-		p, err := session.Submit(ctx, o.batch)
+		batch := o.batch
+		if log.Token != nil {
+			batch.Token, o.batch.Token = nil, log.Token
+		}
+		p, err := session.Submit(ctx, batch)
 		if err != nil {
 			c.w.end(o, err)
 			break
@@ -174,7 +190,34 @@ func (c *client) session() bool {
 		c.w.end(s.o, err)
 		c.learn(s.o)
 	}
+	if log.Token != nil && c.rng.IntN(2) == 0 {
+		c.turn("session idles") // it may be superseded
+	}
 	return true
+}
+
+// openSession opens a session and notes it. Of one that is refused it returns nil.
+func (c *client) openSession(ctx context.Context, ref coordinator.StreamRef, slot int, log *sessionLog) (s *coordinator.Session, done func()) {
+	o := c.w.begin(&op{kind: openOp, p: c.p, stream: ref.Stream, slot: slot})
+	o.batch.Token = log.Token
+	s, err := c.p.OpenSession(ctx, ref, log.SessionOptions)
+	c.w.end(o, err)
+	if err != nil {
+		return nil, nil
+	}
+	if log.Token == nil {
+		return s, s.Close
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	open := &openSession{Session: s, log: log, p: c.p, stream: ref.Stream, since: c.w.step}
+	c.w.sessions = append(c.w.sessions, open)
+	return s, func() {
+		c.w.mu.Lock()
+		c.w.sessions = slices.DeleteFunc(c.w.sessions, func(other *openSession) bool { return other == open })
+		c.w.mu.Unlock()
+		s.Close()
+	}
 }
 
 // checkTail asks for the tail.

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"context"
 	"errors"
+	"slices"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/segments"
@@ -18,6 +20,7 @@ type op struct {
 	batch   coordinator.Batch // of an append
 	session *sessionLog       // that it belongs to, or nil
 	token   string            // that a fence verb installs
+	fenced  coordinator.Fenced
 	state   coordinator.State // that a deletion brings about
 	config  coordinator.StreamConfig
 
@@ -45,10 +48,39 @@ const (
 	fenceOp  opKind = "fence"
 	configOp opKind = "configure"
 	deleteOp opKind = "delete"
+	openOp   opKind = "open session"
 )
 
 // sessionLog lists what one session submitted, in order.
-type sessionLog struct{ ops []*op }
+type sessionLog struct {
+	ops []*op
+	coordinator.SessionOptions
+	own []string // tokens that it asked to install itself
+}
+
+// outlives reports whether the session goes on behind an operation of it.
+func (l *sessionLog) outlives(o *op) bool {
+	var miss *coordinator.MatchMismatch
+	return o.err == nil || l.PerBatch && errors.As(o.err, &miss)
+}
+
+// openSession is one that presents a token and has not been closed.
+type openSession struct {
+	*coordinator.Session
+	log    *sessionLog
+	p      *process
+	stream segments.StreamID
+	since  int // step
+}
+
+// carries notes for which operation of a client a verb is made.
+func (w *world) carries(ctx context.Context, c *coordinator.Change) {
+	if o, ok := ctx.Value(opOfContext{}).(*op); ok && c.Bump == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.truth.verbs[c.ID] = o
+	}
+}
 
 // begin notes that an operation starts now.
 func (w *world) begin(o *op) *op {
@@ -97,8 +129,10 @@ func (w *world) checkAnswer(s *stream, o *op) {
 		w.truth.fail(s, "a definite failure is never applied", "%s %d, applied in step %d, fails with %v", o.kind, o.id, o.step, o.err)
 	case o.err == nil && o.kind == appendOp:
 		w.checkAck(s, o)
-	case o.err == nil && (o.kind == fenceOp || o.kind == configOp) && !o.applied:
+	case o.err == nil && o.kind == configOp && !o.applied:
 		w.truth.fail(s, "acknowledged means stored", "%s %d", o.kind, o.id)
+	case o.err == nil && o.kind == fenceOp:
+		w.checkFenced(s, o)
 	case o.err == nil && o.kind == tailOp:
 		w.checkTail(s, o, o.tail)
 	case errors.As(o.err, &match):
@@ -117,6 +151,41 @@ func (w *world) checkAnswer(s *stream, o *op) {
 			w.truth.fail(s, "refusals are true", "append %d is told that %q is installed", o.id, fence.Installed)
 		}
 	}
+}
+
+// checkFenced checks what a fence is told: that its token was installed; that no record admitted before lies above the
+// tail; and that the sessions here which present another token have ended.
+func (w *world) checkFenced(s *stream, o *op) {
+	if !o.applied && (o.fenced.Previous != o.token || !s.was(o, func(m moment) bool { return m.token == o.token })) {
+		w.truth.fail(s, "acknowledged means stored", "fence %d of %q", o.id, o.token)
+		return
+	}
+	if o.applied && o.fenced.Tail.SeqNum < o.start {
+		w.truth.fail(s, "a fence tells the boundary", "fence %d at %d is told %d", o.id, o.start, o.fenced.Tail.SeqNum)
+	}
+	w.checkTail(s, o, o.fenced.Tail)
+	from := o.call
+	if o.applied {
+		from = o.step
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, open := range w.sessions {
+		presented := *open.log.Token
+		if open.p != o.p || open.stream != o.stream || open.since > o.call || presented == o.token || slices.Contains(open.log.own, o.token) {
+			continue
+		}
+		if open.Err() == nil && !s.hadSince(from, presented) {
+			w.mu.Unlock()
+			w.truth.fail(s, "a fence supersedes sessions", "one that presents %q goes on behind the fence %d of %q", presented, o.id, o.token)
+			w.mu.Lock()
+		}
+	}
+}
+
+// hadSince reports whether a token was installed in some state since a step.
+func (s *stream) hadSince(step int, token string) bool {
+	return slices.ContainsFunc(s.when, func(m moment) bool { return m.step > step && m.token == token })
 }
 
 // excluded reports whether the token that an append presents is not the one to present.
@@ -194,7 +263,7 @@ func (w *world) checkSessions() {
 			if b.applied {
 				last = b
 			}
-			if b.returned && b.err != nil && failed == nil {
+			if b.returned && !b.session.outlives(b) && failed == nil {
 				failed = b
 			}
 		}

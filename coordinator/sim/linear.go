@@ -32,7 +32,9 @@ func stepLine(s lineState, o *op) (bool, lineState) {
 	case tailOp:
 		return o.tail.SeqNum == s.tail && s.state == coordinator.Active, s
 	case fenceOp:
-		s.token = o.token
+		return stepFence(s, o)
+	case openOp:
+		return stepOpen(s, o)
 	case configOp:
 		s.exclusive = o.config.Fencing == coordinator.Exclusive
 	case deleteOp:
@@ -40,6 +42,29 @@ func stepLine(s lineState, o *op) (bool, lineState) {
 		return true, s
 	}
 	return s.state == coordinator.Active, s
+}
+
+// stepFence installs a token, or finds it installed. Its caller is told the tail at that time, or a later one.
+func stepFence(s lineState, o *op) (bool, lineState) {
+	before := s.token
+	s.token = o.token
+	told := !o.returned || o.err != nil || o.fenced.Previous == before && o.fenced.Token == o.token && o.fenced.Tail.SeqNum >= s.tail
+	return s.state == coordinator.Active && told && (o.applied || before == o.token), s
+}
+
+// stepOpen is the answer to a session that presents a token, or none.
+func stepOpen(s lineState, o *op) (bool, lineState) {
+	var fence *coordinator.FencingMismatch
+	fenced := o.batch.Token != nil && *o.batch.Token != s.token
+	switch {
+	case errors.Is(o.err, coordinator.ErrStreamNotFound):
+		return s.state == coordinator.Deleted, s
+	case errors.Is(o.err, coordinator.ErrStreamDeleting):
+		return s.state == coordinator.Deleting, s
+	case errors.As(o.err, &fence):
+		return s.state == coordinator.Active && fenced && fence.Installed == s.token, s
+	}
+	return s.state == coordinator.Active && !fenced, s
 }
 
 // stepAppend follows the order of the answers: state, fencing, match.
@@ -109,7 +134,7 @@ func (o *op) counts() bool {
 		return o.applied || o.returned && o.err == nil
 	case o.applied, o.returned && o.err == nil:
 		return true
-	case o.kind != appendOp || !o.returned:
+	case o.kind != appendOp && o.kind != openOp || !o.returned:
 		return false
 	}
 	return errors.Is(o.err, coordinator.ErrStreamNotFound) || errors.Is(o.err, coordinator.ErrStreamDeleting) ||

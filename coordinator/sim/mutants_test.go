@@ -41,6 +41,9 @@ var mutants = []mutant{
 	{rule: hooks.TwoCommits, within: 100},
 	{rule: VerbNoCounter, within: 400},
 	{rule: ModeFromCache, within: 400},
+	{rule: hooks.SessionOutlives, within: 400},
+	{rule: hooks.FenceFromCache, within: 400},
+	{rule: hooks.FenceNoBump, within: 3000},
 }
 
 // doubtsWhilePagesGo makes it likely that a page is replaced and collected between the cancel of a commit and the search

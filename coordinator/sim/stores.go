@@ -148,6 +148,7 @@ func (h *heads) Splice(ctx context.Context, id segments.StreamID, s *coordinator
 func (h *heads) Change(ctx context.Context, id segments.StreamID, c *coordinator.Change) (coordinator.Head, error) {
 	sent := *c
 	op, what := changeText(c)
+	h.p.w.carries(ctx, c)
 	return through(ctx, h.call(op, id, what), func() (coordinator.Head, error) { return h.p.w.truth.change(id, &sent) }, describeHead)
 }
 

@@ -32,10 +32,16 @@ func (c *client) verb() bool {
 	return true
 }
 
+// fence installs a token by the coordinator's own verb. Sessions of the process that present another end with it.
 func (c *client) fence(ctx context.Context, ref coordinator.StreamRef, slot int) {
 	o := c.w.begin(&op{kind: fenceOp, p: c.p, stream: ref.Stream, slot: slot, token: c.someToken()})
-	c.w.end(o, c.counted(ctx, ref.Stream, o, true))
+	fenced, err := c.p.Fence(context.WithValue(ctx, opOfContext{}, o), ref, o.token)
+	o.fenced = fenced
+	c.w.end(o, err)
 }
+
+// opOfContext is the key under which a call's context has the operation that it is made for.
+type opOfContext struct{}
 
 func (c *client) configure(ctx context.Context, ref coordinator.StreamRef, slot int) {
 	cfg := c.w.streamConfig()
@@ -46,31 +52,18 @@ func (c *client) configure(ctx context.Context, ref coordinator.StreamRef, slot 
 		cfg.Timestamping = coordinator.ClientRequire
 	}
 	o := c.w.begin(&op{kind: configOp, p: c.p, stream: ref.Stream, slot: slot, config: cfg})
-	c.w.end(o, c.counted(ctx, ref.Stream, o, false))
+	c.w.end(o, c.changeConfig(ctx, ref.Stream, o))
 }
 
-// counted carries out a verb that has a counter, by the rule for verbs in doubt (protocol 4): look; if the counter
-// moved and the id is as it was, it was not applied and will not be; else move the counter.
-func (c *client) counted(ctx context.Context, id segments.StreamID, o *op, fence bool) error {
+// changeConfig carries out a change of a config, by the rule for verbs in doubt (protocol 4): look; if the counter moved and
+// the id is as it was, it was not applied and will not be; else move the counter.
+func (c *client) changeConfig(ctx context.Context, id segments.StreamID, o *op) error {
 	before, err := c.load(ctx, id)
 	if err != nil {
 		return err
 	}
-	change := &coordinator.Change{ID: coordinator.NewOpID()}
-	counter := func(h *coordinator.Head) (uint64, coordinator.OpID) { return h.ConfigV, h.ConfigID }
-	if fence {
-		counter = func(h *coordinator.Head) (uint64, coordinator.OpID) { return h.TokenV, h.TokenID }
-	}
-	ifV, firstID := counter(&before)
-	if fence {
-		change.Fence = &coordinator.FenceChange{Token: o.token, IfV: ifV}
-	} else {
-		change.Config = &coordinator.ConfigChange{Config: o.config, IfV: ifV}
-	}
-	c.w.mu.Lock()
-	c.w.truth.verbs[change.ID] = o
-	c.w.mu.Unlock()
-	_, err = c.change(ctx, id, change)
+	change := &coordinator.Change{ID: coordinator.NewOpID(), Config: &coordinator.ConfigChange{Config: o.config, IfV: before.ConfigV}}
+	_, err = c.change(context.WithValue(ctx, opOfContext{}, o), id, change)
 	if err == nil || coordinator.Definite(err) {
 		return err
 	}
@@ -79,16 +72,15 @@ func (c *client) counted(ctx context.Context, id segments.StreamID, o *op, fence
 		if err != nil {
 			break
 		}
-		v, last := counter(&h)
 		switch {
-		case last == change.ID:
+		case h.ConfigID == change.ID:
 			return nil
-		case v > ifV && last == firstID:
+		case h.ConfigV > before.ConfigV && h.ConfigID == before.ConfigID:
 			return errors.New("not applied")
-		case v > ifV:
-			return &coordinator.Indefinite{Err: errors.New("another verb came in between")}
+		case h.ConfigV > before.ConfigV:
+			return &coordinator.Indefinite{Err: errors.New("another change came in between")}
 		}
-		_, _ = c.change(ctx, id, &coordinator.Change{ID: coordinator.NewOpID(), Bump: &coordinator.BumpChange{Fence: fence, IfV: ifV}})
+		_, _ = c.change(ctx, id, &coordinator.Change{ID: coordinator.NewOpID(), Bump: &coordinator.BumpChange{IfV: before.ConfigV}})
 		if !c.nap(ctx) {
 			break
 		}
@@ -101,11 +93,8 @@ func (c *client) recreate(ctx context.Context, ref coordinator.StreamRef, slot i
 	for _, state := range []coordinator.State{coordinator.Deleting, coordinator.Deleted} {
 		o := c.w.begin(&op{kind: deleteOp, p: c.p, stream: ref.Stream, slot: slot, state: state})
 		id := coordinator.NewOpID()
-		c.w.mu.Lock()
-		c.w.truth.verbs[id] = o
-		c.w.mu.Unlock()
 		err := c.insist(ctx, func() error {
-			_, err := c.change(ctx, ref.Stream, &coordinator.Change{ID: id, State: state})
+			_, err := c.change(context.WithValue(ctx, opOfContext{}, o), ref.Stream, &coordinator.Change{ID: id, State: state})
 			return err
 		})
 		if err != nil {

@@ -30,9 +30,11 @@ type world struct {
 	pending []*call
 	procs   []*process
 	ops     []*op
-	opsLeft int
-	clients int // that have not ended
-	failure *Failure
+	// sessions are those that are open and present a token, on processes that may be gone.
+	sessions []*openSession
+	opsLeft  int
+	clients  int // that have not ended
+	failure  *Failure
 
 	// Of the scheduler's goroutine alone:
 	step      int

@@ -40,6 +40,8 @@ const (
 	DropID              Rule = "a rewrite that drops an id"
 	TwoCommits          Rule = "two commits in flight"
 	SessionOutlives     Rule = "a session outlives its token"
+	FenceFromCache      Rule = "a fence judged from a cache"
+	FenceNoBump         Rule = "a fence in doubt without a bump"
 )
 
 // Breaks reports whether the rule is to be broken.
