@@ -31,6 +31,11 @@ func (e notOpened) Unwrap() error { return e.error }
 // openSession opens a session over HTTP/1.1, as a client that writes to a socket: the headers of the answer come before
 // anything of the body is sent. query is that of a read; without one it is an append session.
 func openSession(ctx context.Context, url, basin, stream, query string) (*session, error) {
+	return openSessionWith(ctx, url, basin, stream, query)
+}
+
+// openSessionWith is openSession with headers more: names and values in turns.
+func openSessionWith(ctx context.Context, url, basin, stream, query string, header ...string) (*session, error) {
 	address := strings.TrimPrefix(url, "http://")
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -41,6 +46,9 @@ func openSession(ctx context.Context, url, basin, stream, query string) (*sessio
 	head := fmt.Sprintf("GET %s?%s HTTP/1.1\r\n", records(stream), query)
 	if query == "" {
 		head = fmt.Sprintf("POST %s HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", records(stream))
+	}
+	for i := 0; i < len(header); i += 2 {
+		head += header[i] + ": " + header[i+1] + "\r\n"
 	}
 	if _, err := fmt.Fprintf(conn, "%sHost: %s\r\ns2-basin: %s\r\nContent-Type: s2s/proto\r\n\r\n", head, address, basin); err != nil {
 		s.close()
@@ -71,6 +79,11 @@ func openSession(ctx context.Context, url, basin, stream, query string) (*sessio
 
 // openSessionHTTP2 is openSession over HTTP/2 with prior knowledge, on a connection of its own.
 func openSessionHTTP2(ctx context.Context, url, basin, stream, query string) (*session, error) {
+	return openSessionHTTP2With(ctx, url, basin, stream, query)
+}
+
+// openSessionHTTP2With is openSessionHTTP2 with headers more.
+func openSessionHTTP2With(ctx context.Context, url, basin, stream, query string, header ...string) (*session, error) {
 	transport := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	ctx, cancel := context.WithCancel(ctx)
@@ -88,6 +101,9 @@ func openSessionHTTP2(ctx context.Context, url, basin, stream, query string) (*s
 	}
 	request.Header.Set("s2-basin", basin)
 	request.Header.Set("content-type", wire.MediaS2S)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		cancel()
