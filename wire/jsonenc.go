@@ -110,7 +110,7 @@ func AppendReadBatchJSON(dst []byte, records []Record, tail *StreamPosition, f F
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendRecordJSON(dst, &records[i], f)
+		dst = AppendRecordJSON(dst, &records[i], f)
 	}
 	dst = append(dst, ']')
 	if tail != nil {
@@ -119,7 +119,8 @@ func AppendReadBatchJSON(dst []byte, records []Record, tail *StreamPosition, f F
 	return append(dst, '}')
 }
 
-func appendRecordJSON(dst []byte, r *Record, f Format) []byte {
+// AppendRecordJSON appends a record as it stands in a batch.
+func AppendRecordJSON(dst []byte, r *Record, f Format) []byte {
 	dst = strconv.AppendUint(append(dst, `{"seq_num":`...), r.SeqNum, 10)
 	dst = strconv.AppendUint(append(dst, `,"timestamp":`...), r.Timestamp, 10)
 	dst = appendContentJSON(dst, r.Headers, r.Body, f)

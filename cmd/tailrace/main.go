@@ -1,7 +1,8 @@
 // Command tailrace serves durable streams over the S2 v1 API. It composes the packages and holds no logic of streams:
 // what it is told (functions/config), where things are kept (stores.go), what answers (functions/api), how it stops.
 //
-// Exit status: 0 after a clean end, 1 when something failed, 2 when it was called wrongly or misconfigured.
+// Exit status: 0 after a clean end, 1 when something failed, 2 when it was called wrongly or misconfigured. The verbs that use
+// streams (cli) have more, which `tailrace help exit-status` lists.
 package main
 
 import (
@@ -15,12 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tailrace-streams/tailrace/cmd/tailrace/cli"
 	"github.com/tailrace-streams/tailrace/functions/config"
 )
 
 // process is what a command sees of the world around it, so that tests can stand in for it.
 type process struct {
 	environ        []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	// signals brings those that ask for an end. It has room for two: the second is not lost while the first is served.
 	signals <-chan os.Signal
@@ -28,11 +31,11 @@ type process struct {
 	exit func(code int)
 }
 
-// The exit statuses.
+// The exit statuses of this package's own commands; cli has those of the verbs.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK     = cli.StatusOK
+	exitFailed = cli.StatusFailed
+	exitUsage  = cli.StatusUsage
 )
 
 // gcPercent makes the collector run twice as often as Go's default: most of the memory in use is records on their way,
@@ -45,7 +48,7 @@ func main() {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	p := &process{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit}
+	p := &process{environ: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, signals: signals, exit: os.Exit}
 	os.Exit(p.run(os.Args[1:]))
 }
 
@@ -67,7 +70,7 @@ func (p *process) run(args []string) int {
 	if errors.As(err, &faults) || errors.Is(err, errUsage) {
 		return exitUsage
 	}
-	return exitFailed
+	return cli.Status(err)
 }
 
 // noArgs refuses arguments, and with them commands that do not exist.
@@ -92,5 +95,8 @@ func (p *process) rootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w; %w", err, errUsage) })
 	root.AddCommand(p.serveCommand(), p.adminCommand(), p.versionCommand())
+	root.AddCommand(cli.Commands(cli.World{
+		Environ: p.environ, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Signals: p.signals, Exit: p.exit,
+	})...)
 	return root
 }

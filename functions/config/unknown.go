@@ -6,6 +6,15 @@ import (
 	"strings"
 )
 
+// The variables of the command line. A server may be started beside it with the same environment, and does not read them.
+const (
+	EndpointVariable      = envPrefix + "ENDPOINT"
+	AccessTokenVariable   = envPrefix + "ACCESS_TOKEN"
+	EncryptionKeyVariable = envPrefix + "ENCRYPTION_KEY"
+)
+
+var clientVariables = []string{EndpointVariable, AccessTokenVariable, EncryptionKeyVariable}
+
 // toolVariables are the variables with our prefix that the tests and tools of this repository read. They may stand in the
 // environment of a server started by hand beside them; a test holds the list against the sources.
 var toolVariables = []string{
@@ -32,7 +41,7 @@ func unknownVariables(environ []string) (faults Faults) {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		rest, ours := strings.CutPrefix(name, envPrefix)
-		if !ours || value == "" || foreign(rest, value) || slices.Contains(variableNames(), name) {
+		if !ours || value == "" || foreign(rest, value) || slices.Contains(clientVariables, name) || slices.Contains(variableNames(), name) {
 			continue
 		}
 		faults = append(faults, Fault{
