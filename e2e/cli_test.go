@@ -130,23 +130,54 @@ func TestCLIExamplesRun(t *testing.T) {
 		}
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
-			c := newCLI(t, start(t, dataFolder(t)))
+			const root = "the-root-token-of-the-examples"
+			c := newCLI(t, startWith(t, harness.Options{
+				Data: dataFolder(t), Args: []string{"--auth"}, Env: []string{"TAILRACE_ROOT_TOKEN=" + root},
+			}))
+			c.env = append(c.env, "TAILRACE_ACCESS_TOKEN="+root)
 			c.atHome(t)
+			if verb == "revoke-access-token" {
+				c.must(t, "", "issue-access-token", "reader", "--basins", "prefix:", "--ops", "list-basins")
+			}
 			examples := examplesOf(t, c, verb)
 			if len(examples) == 0 {
 				t.Error("there is no example")
 			}
 			for _, line := range examples {
-				cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
-				if strings.Contains(line, "--follow") {
-					cmd = exec.CommandContext(t.Context(), "sh", "-c", "timeout -s INT 1 "+line+"; test $? = 124")
-				}
-				cmd.Dir, cmd.Env = c.dir, c.env
-				if out, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s", line, err, out)
-				}
+				c.shell(t, line)
 			}
 		})
+	}
+}
+
+// The README's lines do what it says, in their order.
+func TestCLIReadmeRunsAsWritten(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t, start(t, dataFolder(t)))
+	lines := 0
+	for _, b := range blocksOf(t, filepath.Join("..", "README.md")) {
+		for line := range strings.Lines(b.text) {
+			if b.is("cli") {
+				lines++
+				c.shell(t, strings.TrimSpace(line))
+			}
+		}
+	}
+	if got := c.must(t, "", "read", "tailrace://my-shell-basin/orders"); lines < 4 || got != "one tea\ntwo scones\n" {
+		t.Errorf("after %d lines there is %q", lines, got)
+	}
+}
+
+// shell runs a line as a user types it. One that follows is interrupted.
+func (c *cli) shell(t *testing.T, line string) {
+	t.Helper()
+	if strings.Contains(line, "--follow") {
+		line = "timeout -s INT 1 " + line + "; test $? = 124"
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	cmd.Dir, cmd.Env = c.dir, c.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", line, err, out)
 	}
 }
 
@@ -384,6 +415,43 @@ func TestCLIEnvironment(t *testing.T) {
 	if _, stderr, status := c.run(t, "", "read", "tailrace://my-secret-basin/s"); status == 0 || strings.Contains(stderr, "AAEC") {
 		t.Errorf("without its key: %d, %s", status, stderr)
 	}
+}
+
+// A token does what its flags said and nothing else, and is no token once it is revoked.
+func TestCLITokens(t *testing.T) {
+	t.Parallel()
+	const root = "the-root-token-of-this-test"
+	server := startWith(t, harness.Options{Data: dataFolder(t), Args: []string{"--auth"}, Env: []string{"TAILRACE_ROOT_TOKEN=" + root}})
+	c, other := newCLI(t, server), newCLI(t, server)
+	if _, _, status := c.run(t, "", "ls"); status != 8 {
+		t.Errorf("without a token the status is %d", status)
+	}
+	file := filepath.Join(c.dir, "token")
+	if err := os.WriteFile(file, []byte(root+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.must(t, "", "ls", "--token-file", file); got != "" {
+		t.Errorf("there is %q", got)
+	}
+	c.env = append(c.env, "TAILRACE_ACCESS_TOKEN="+root)
+	c.atHome(t)
+	secret := strings.TrimSpace(c.must(t, "", "issue-access-token", "reader", "--basins", "exact:my-first-basin",
+		"--streams", "exact:orders", "--op-groups", "stream:read", "--expires-in", "1h"))
+	other.env = append(other.env, "TAILRACE_ACCESS_TOKEN="+secret)
+	if got := other.must(t, "", "read", orders); got != "one tea\ntwo teas\n" {
+		t.Errorf("a reader reads %q", got)
+	}
+	if _, stderr, status := other.run(t, "x\n", "append", orders); status != 8 || strings.Contains(stderr, secret) {
+		t.Errorf("a reader appends with the status %d: %s", status, stderr)
+	}
+	if got := c.must(t, "", "list-access-tokens"); !strings.Contains(got, "reader\texpires ") || strings.Contains(got, secret) {
+		t.Errorf("the tokens are %q", got)
+	}
+	c.must(t, "", "revoke-access-token", "reader")
+	eventually(t, "the end of a revoked token", func() bool {
+		_, _, status := other.run(t, "", "read", orders)
+		return status == 8
+	})
 }
 
 // Shells are offered addresses as far as they are written.

@@ -109,13 +109,13 @@ func (c *commands) fencingToken() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fenced, err := addr.of(s.c).FencingToken(s.ctx)
+		token, err := addr.of(s.c).FencingToken(s.ctx)
 		if err != nil {
 			return fmt.Errorf("get the fencing token of %s: %w", shown(args[0]), err)
 		}
 		return s.show(struct {
 			Token string `json:"fencing_token"`
-		}{fenced.Token}, fenced.Token)
+		}{token}, token)
 	})
 }
 
