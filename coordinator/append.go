@@ -196,7 +196,11 @@ func (c *Coordinator) Head(ctx context.Context, ref StreamRef) (Head, error) {
 }
 
 // Poke tells the followers of a stream to look at its head, because it was changed by other means than an append.
-func (c *Coordinator) Poke(ref StreamRef) { c.hubs.wake(ref.Stream) }
+// What is remembered of it is dropped.
+func (c *Coordinator) Poke(ref StreamRef) {
+	c.Forget(ref)
+	c.hubs.wake(ref.Stream)
+}
 
 // Ready reports whether both stores answer, and the one of objects, if it had no room, has some again.
 func (c *Coordinator) Ready(ctx context.Context) error {

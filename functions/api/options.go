@@ -68,7 +68,7 @@ type Options struct {
 	// and their metered bytes. Beyond it the session reads no further; 512 and 8 MiB.
 	SessionBatches int
 	SessionBytes   int64
-	// MaxAge bounds how old an answer to an eventual read may be; 5 s.
+	// MaxAge bounds how old an answer to an eventual read may be; 5 s. Negative: such reads are like all others.
 	MaxAge time.Duration
 	// PageBytes bounds the listings and configs of basins remembered for eventual reads, of which one basin may have a
 	// quarter; 8 MiB.

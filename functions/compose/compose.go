@@ -64,6 +64,7 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 		TrimDelay:     trimDelay(cfg),
 		CacheBytes:    int64(cfg.CacheBytes),
 		InflightBytes: int64(cfg.InflightBytes),
+		ViewBytes:     int64(cfg.EventualBytes / 2),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make coordinator: %w", err)
@@ -87,6 +88,7 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 	handler, err := api.New(api.Options{
 		Streams: streams, Directory: directory, Access: access, Log: o.Log, Registry: registry, Version: o.Version,
 		DisableCORS: cfg.NoCORS, Domain: string(cfg.Domain), Location: string(cfg.Location),
+		MaxAge: maxAge(cfg), PageBytes: int64(cfg.EventualBytes / 2),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)
@@ -104,6 +106,14 @@ func newRegistry(held *stores.Stores) *prometheus.Registry {
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(held.Collectors...)
 	return r
+}
+
+// maxAge is the setting as the API takes it, for which 0 is its default.
+func maxAge(cfg config.Config) time.Duration {
+	if cfg.EventualMaxAge == 0 {
+		return -1
+	}
+	return cfg.EventualMaxAge
 }
 
 // trimDelay is the delay as the coordinator takes it, for which zero is its default and a negative one none.

@@ -94,6 +94,14 @@ type Config struct {
 	// files; with a bucket, more saves requests. At least 1MiB.
 	CacheBytes Size `setting:"cache-bytes" default:"16MiB"`
 
+	// How old the answer to a read with Tailrace-Consistency: eventual may be. Such reads are answered from memory and ask
+	// no store; a longer time saves more requests. 0s answers them like all others. At most 1m.
+	EventualMaxAge time.Duration `setting:"eventual-max-age" default:"5s"`
+
+	// The size of what eventual reads are answered from: half for the states of streams, of which one basin may use half,
+	// and half for listings and configs of basins, of which one basin may use a quarter. At least 64KiB.
+	EventualBytes Size `setting:"eventual-bytes" default:"16MiB"`
+
 	// How often every stream is looked at for what is due: records that expired or were trimmed, streams to be deleted
 	// when empty, objects that nothing refers to any more. A round also rests nine times as long as it took. From 1s to
 	// 24h.

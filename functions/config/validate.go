@@ -19,6 +19,8 @@ const (
 	minUpkeepInterval  = time.Second
 	maxUpkeepInterval  = 24 * time.Hour
 	maxCollectGrace    = 30 * 24 * time.Hour
+	maxEventualAge     = time.Minute
+	minEventualBytes   = Size(64 << 10)
 )
 
 // rules are what a command wants of the settings together.
@@ -49,6 +51,12 @@ func (v *validator) validate(c Config, rules rules) {
 	}
 	if c.CacheBytes < minCache {
 		v.fault("cache-bytes", c.CacheBytes, "is too small", fmt.Sprintf("choose at least %s", minCache))
+	}
+	if c.EventualMaxAge < 0 || c.EventualMaxAge > maxEventualAge {
+		v.fault("eventual-max-age", c.EventualMaxAge, "is out of range", fmt.Sprintf("choose from 0s to %s", maxEventualAge))
+	}
+	if c.EventualBytes < minEventualBytes {
+		v.fault("eventual-bytes", c.EventualBytes, "is too small", fmt.Sprintf("choose at least %s", minEventualBytes))
 	}
 	if c.ShutdownTimeout < minShutdownTimeout || c.ShutdownTimeout > maxShutdownTimeout {
 		v.fault("shutdown-timeout", c.ShutdownTimeout, "is out of range",
