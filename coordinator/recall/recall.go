@@ -41,6 +41,7 @@ type entry[G, K comparable, V any] struct {
 // New makes a cache of at most limit bytes, as size counts them, of which a group may have at most share. A limit of 0
 // or less remembers nothing.
 func New[G, K comparable, V any](limit, share int64, size func(V) int64) *Cache[G, K, V] {
+	limit = max(limit, 0)
 	return &Cache[G, K, V]{limit: limit, share: min(share, limit), size: size, order: list.New(), groups: map[G]*group[K]{}}
 }
 
