@@ -42,6 +42,7 @@ type rig struct {
 	names   *tenancy.Directory
 	logs    *logBuffer
 	metrics *prometheus.Registry
+	token   string // sent with every request; empty for none
 }
 
 // change adapts what a rig is made of.
@@ -50,7 +51,8 @@ type change struct {
 	coordinator func(*coordinator.Options)
 	tenancy     func(*tenancy.Options)
 	server      func(*httptest.Server)
-	share       *rig // another instance, whose stores this one uses too
+	share       *rig   // another instance, whose stores this one uses too
+	token       string // what the rig sends with every request
 }
 
 // newHandler is a rig without a server: for tests in a bubble, where the clock is not the world's.
@@ -88,6 +90,9 @@ func newHandler(t testing.TB, changes ...change) *rig {
 	for _, c := range changes {
 		if c.api != nil {
 			c.api(&o)
+		}
+		if c.token != "" {
+			r.token = c.token
 		}
 	}
 	if r.handler, err = api.New(o); err != nil {
@@ -161,6 +166,9 @@ func (r *rig) request(ctx context.Context, method, path string, body io.Reader, 
 		r.t.Fatal(err)
 	}
 	q.Header.Set("S2-Basin", basin)
+	if r.token != "" {
+		q.Header.Set("Authorization", "Bearer "+r.token)
+	}
 	for _, h := range headers {
 		if h.value == "" {
 			q.Header.Del(h.name)
