@@ -115,6 +115,9 @@ var operations = []Operation{
 	"check-tail", "append", "read", "trim", "fence", "stream-metrics",
 }
 
+// Operations lists every operation of the API.
+func Operations() []Operation { return slices.Clone(operations) }
+
 // LocationInfo describes a location.
 type LocationInfo struct {
 	Name      string `json:"name"`
