@@ -180,6 +180,9 @@ func (d *Directory) provisionBasin(ctx context.Context, name, location string, c
 		return basin{}, false, err
 	}
 	account := accountOf(ctx)
+	if reserved(name, account) {
+		return basin{}, false, ErrBasinExists
+	}
 	for n := 0; n < attempts && pause(ctx, n); n++ {
 		// Not a blind Put: that would cost a failed write for every PUT of a basin that is there.
 		b, err := d.getBasin(ctx, name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/functions/config"
 	"github.com/tailrace-streams/tailrace/tenancy"
 )
@@ -24,7 +25,11 @@ func (p *process) createAccountCommand() *cobra.Command {
 			"printed this once.",
 		Example: "  tailrace admin create-account --name 'Team A' --heads dynamodb://tailrace --objects s3://my-bucket/tailrace",
 	}, func(ctx context.Context, s *service, _ config.Config) error {
-		account, err := s.Accounts.CreateAccount(ctx, name)
+		var account tenancy.Account
+		err := s.audited(ctx, audit.Entry{Operation: "create-account"}, func() (made string, err error) {
+			account, err = s.Accounts.CreateAccount(ctx, name)
+			return string(account.ID), err
+		})
 		if err != nil {
 			return fmt.Errorf("create account: %w", err)
 		}
@@ -36,10 +41,34 @@ func (p *process) createAccountCommand() *cobra.Command {
 	return cmd
 }
 
+// audited makes a change of the operator's on the stores themselves, with an entry in the audit log before and after it.
+func (s *service) audited(ctx context.Context, e audit.Entry, change func() (outcome string, err error)) error {
+	e.Account, e.Via = string(tenancy.DefaultAccount), "admin"
+	end, err := s.Audit.Begin(ctx, e)
+	if err != nil {
+		return err
+	}
+	outcome, err := change()
+	result := audit.Result{Outcome: outcome}
+	if err != nil {
+		result.Code, result.Applied = "failed", "unknown"
+		if tenancy.Definite(err) {
+			result.Applied = "no"
+		}
+	}
+	end(result)
+	return err
+}
+
 // printToken issues a token that may do everything in an account, and prints it.
 func (p *process) printToken(ctx context.Context, s *service, account tenancy.AccountID, id string) error {
 	by := &tenancy.Principal{Account: account, Scope: tenancy.Everything()}
-	text, err := s.Accounts.Issue(ctx, by, tenancy.TokenSpec{ID: id, Scope: tenancy.Everything()})
+	var text string
+	e := audit.Entry{Operation: "issue-access-token", OnAccount: string(account), OnToken: id}
+	err := s.audited(ctx, e, func() (_ string, err error) {
+		text, err = s.Accounts.Issue(ctx, by, tenancy.TokenSpec{ID: id, Scope: tenancy.Everything()})
+		return "", err
+	})
 	if err != nil {
 		return fmt.Errorf("issue token: %w", err)
 	}
@@ -97,7 +126,13 @@ func (p *process) suspendAccountCommand() *cobra.Command {
 		Short:   "Have the tokens of an account refused, or no longer",
 		Example: "  tailrace admin suspend-account --account a-xyz --heads dynamodb://tailrace --objects s3://my-bucket/tailrace",
 	}, func(ctx context.Context, s *service, _ config.Config) error {
-		return s.Accounts.Suspend(ctx, tenancy.AccountID(account), !undo)
+		e := audit.Entry{Operation: "suspend-account", OnAccount: account}
+		if undo {
+			e.Operation = "resume-account"
+		}
+		return s.audited(ctx, e, func() (string, error) {
+			return "", s.Accounts.Suspend(ctx, tenancy.AccountID(account), !undo)
+		})
 	})
 	cmd.Flags().StringVar(&account, "account", "", "the account's id")
 	cmd.Flags().BoolVar(&undo, "undo", false, "accept the tokens again")
@@ -111,7 +146,11 @@ func (p *process) resetRootTokenCommand() *cobra.Command {
 		Short:   "Replace the root token that the first start made, and print the new one",
 		Example: "  tailrace admin reset-root-token --data ./tailrace-data",
 	}, func(ctx context.Context, s *service, _ config.Config) error {
-		text, err := s.Accounts.ResetRoot(ctx)
+		var text string
+		err := s.audited(ctx, audit.Entry{Operation: "reset-root-token"}, func() (_ string, err error) {
+			text, err = s.Accounts.ResetRoot(ctx)
+			return "", err
+		})
 		if err != nil {
 			return fmt.Errorf("reset root token: %w", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
@@ -73,6 +74,9 @@ func (h *handler) createBasin(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "create-basin", audit.Entry{Basin: request.Basin}); err != nil {
+		return err
+	}
 	info, outcome, err := h.o.Directory.CreateBasin(ctx, request.Basin, value(request.Location), basinConfig(request.Config), token)
 	if err != nil {
 		return err
@@ -125,6 +129,9 @@ func (h *handler) ensureBasin(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "ensure-basin", audit.Entry{Basin: name}); err != nil {
+		return err
+	}
 	info, outcome, err := h.o.Directory.EnsureBasin(ctx, name, value(request.Location), basinConfig(request.Config))
 	if err != nil {
 		return err
@@ -152,6 +159,9 @@ func (h *handler) reconfigureBasin(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "reconfigure-basin", audit.Entry{Basin: name}); err != nil {
+		return err
+	}
 	info, config, err := h.o.Directory.ReconfigureBasin(ctx, name, basinPatchOf(change))
 	if err != nil {
 		return err
@@ -168,6 +178,9 @@ func (h *handler) deleteBasin(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "delete-basin", audit.Entry{Basin: name}); err != nil {
+		return err
+	}
 	info, err := h.o.Directory.DeleteBasin(ctx, name)
 	if err != nil {
 		return err

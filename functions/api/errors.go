@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
@@ -127,6 +128,7 @@ var table = []struct {
 	{coordinator.ErrStorage, wire.CodeStorage, "stored data is missing or damaged", wire.AppliedNo},
 	{context.Canceled, wire.CodeClientHangup, "the client went away", ""},
 	{errHangup, wire.CodeClientHangup, "the client went away", ""},
+	{audit.ErrNotWritten, wire.CodeHotServer, "the audit log cannot be written; nothing was changed, try again", wire.AppliedNo},
 	{segments.ErrNoRoom, wire.CodeHotServer, "the store has no room left; nothing was changed", ""},
 	{coordinator.ErrUnavailable, wire.CodeHotServer, "a store is out of reach; nothing was changed, try again", ""},
 	{context.DeadlineExceeded, wire.CodeRequestTimeout, "the request took too long", ""},

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
@@ -20,10 +21,11 @@ type exchange struct {
 	bounded Bounded // the writer, if it is one; else nil
 
 	id      string
-	route   string // a method and a pattern of the table of routes; empty for a path that is not there
-	status  int    // 0 until the answer begins
-	in, out int64  // bytes of bodies
-	failure error  // why it failed, for the log
+	route   string    // a method and a pattern of the table of routes; empty for a path that is not there
+	status  int       // 0 until the answer begins
+	in, out int64     // bytes of bodies
+	failure error     // why it failed, for the log
+	audited audit.End // of the change that it makes; nil for none
 	// principal is who asks; nil if nobody was asked, as for the public paths. bearer is their token, never to be logged.
 	principal *tenancy.Principal
 	bearer    string

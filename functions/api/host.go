@@ -5,12 +5,36 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
 // admit judges what of a request comes before its meaning: headers that have one value, and the host it is sent to. The
 // request it returns says in s2-basin which basin that host stands for, so that nothing behind it needs to know of hosts.
-func (h *handler) admit(r *http.Request) (*http.Request, error) {
+func (h *handler) admit(x *exchange, r *http.Request) (*http.Request, error) {
+	r, err := h.addressed(r)
+	if err == nil {
+		r = asSystem(x, r)
+	}
+	return r, err
+}
+
+// asSystem lets the operator through to the service's own basin, which is in nobody's account.
+func asSystem(x *exchange, r *http.Request) *http.Request {
+	basin := r.PathValue("basin")
+	if basin == "" {
+		basin = strings.TrimSpace(r.Header.Get(wire.HeaderBasin))
+	}
+	system := x.principal.AsSystem(basin)
+	if system == x.principal {
+		return r
+	}
+	x.principal = system
+	return r.WithContext(tenancy.WithPrincipal(r.Context(), system))
+}
+
+// addressed is a request with one value of each header that has one, and its basin in a header.
+func (h *handler) addressed(r *http.Request) (*http.Request, error) {
 	if err := wire.CheckSingle(r.Header); err != nil {
 		return r, err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/wire"
 )
 
@@ -29,6 +30,11 @@ func (h *handler) setLocation(x *exchange, r *http.Request) error {
 	}
 	if name != h.o.Location {
 		return wire.Errorf(wire.CodeInvalid, "location: %q is not one of this server's, which is %q", name, h.o.Location)
+	}
+	ctx, cancel := h.unary(r)
+	defer cancel()
+	if err := h.audit(ctx, x, "set-default-location", audit.Entry{Location: name}); err != nil {
+		return err
 	}
 	return x.json(r, http.StatusOK, h.location())
 }

@@ -69,6 +69,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // finish gives back what a request held and writes it up.
 func (h *handler) finish(x *exchange, r *http.Request, took time.Duration) {
+	x.endAudit()
 	h.budget.release(x)
 	h.metrics.inFlight.Dec()
 	h.metrics.observe(x, took)

@@ -42,6 +42,8 @@ type Options struct {
 	Registry *prometheus.Registry
 	// DisableCORS takes away the permission, given to every web page, to call this API from a browser.
 	DisableCORS bool
+	// Audit keeps a record of changes; nil keeps none.
+	Audit Audit
 	// Domain is what basins are addressed below by host, in lower case without a dot at the end; hosts say nothing.
 	Domain string
 	// Location is the name of the one location, as the Directory has it; local.

@@ -69,7 +69,7 @@ func (h *handler) routes() map[string]methods {
 // router sends a request to the endpoint of its path and method.
 type router struct {
 	mux       *http.ServeMux
-	admit     func(r *http.Request) (*http.Request, error)
+	admit     func(x *exchange, r *http.Request) (*http.Request, error)
 	authorize func(x *exchange, r *http.Request, p permit) error
 	refuse    func(x *exchange, r *http.Request, err error)
 	fail      func(x *exchange, r *http.Request, err error)
@@ -144,7 +144,7 @@ func (rt *router) path(path string, m methods) http.Handler {
 			return
 		}
 		x.route = labels[r.Method]
-		r, err := rt.admit(r)
+		r, err := rt.admit(x, r)
 		if err == nil {
 			err = rt.authorize(x, r, one.permit)
 		}

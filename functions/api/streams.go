@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
@@ -80,6 +81,9 @@ func (h *handler) createStream(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "create-stream", audit.Entry{Basin: basin, Stream: name}); err != nil {
+		return err
+	}
 	info, outcome, err := h.o.Directory.CreateStream(ctx, basin, name, settings(request.Config), token)
 	if err != nil {
 		return err
@@ -136,6 +140,9 @@ func (h *handler) ensureStream(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "ensure-stream", audit.Entry{Basin: basin, Stream: stream}); err != nil {
+		return err
+	}
 	info, outcome, err := h.o.Directory.EnsureStream(ctx, basin, stream, settings(config))
 	if err != nil {
 		return err
@@ -169,6 +176,9 @@ func (h *handler) reconfigureStream(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "reconfigure-stream", audit.Entry{Basin: basin, Stream: stream}); err != nil {
+		return err
+	}
 	info, config, err := h.o.Directory.ReconfigureStream(ctx, basin, stream, patchOf(change))
 	if err != nil {
 		return err
@@ -187,6 +197,9 @@ func (h *handler) deleteStream(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "delete-stream", audit.Entry{Basin: basin, Stream: stream}); err != nil {
+		return err
+	}
 	info, err := h.o.Directory.DeleteStream(ctx, basin, stream)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
 )
@@ -52,6 +53,9 @@ func (h *handler) issueToken(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "issue-access-token", audit.Entry{OnToken: request.ID}); err != nil {
+		return err
+	}
 	bearer, err := h.o.Access.Issue(ctx, x.principal, spec)
 	if err != nil {
 		return err
@@ -70,6 +74,9 @@ func (h *handler) revokeToken(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := h.unary(r)
 	defer cancel()
+	if err := h.audit(ctx, x, "revoke-access-token", audit.Entry{OnToken: id}); err != nil {
+		return err
+	}
 	if err := h.o.Access.Revoke(ctx, x.principal, id); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/functions/api"
+	"github.com/tailrace-streams/tailrace/functions/audit"
 	"github.com/tailrace-streams/tailrace/functions/config"
 	"github.com/tailrace-streams/tailrace/functions/stores"
 	"github.com/tailrace-streams/tailrace/segments"
@@ -35,6 +36,8 @@ type Service struct {
 	Directory *tenancy.Directory
 	// Accounts is there without authentication too, for operators.
 	Accounts *tenancy.Accounts
+	// Audit is the log of changes, for mains that make some by themselves.
+	Audit *audit.Log
 	// Registry has the metrics of all of it, and takes those of a main.
 	Registry *prometheus.Registry
 	// Handler is the whole API.
@@ -80,13 +83,16 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make accounts: %w", err)
 	}
-	var access api.Access // nil, and no nil pointer, lets everybody in
-	if cfg.Auth {
-		access = accounts
-	}
 	registry := newRegistry(held)
+	log := audit.New(audit.Options{Streams: streams, Directory: directory, Log: o.Log, Now: held.Now})
+	var access api.Access // nil, and no nil pointer, lets everybody in
+	var audited api.Audit // where everybody is nobody, there is nothing to tell apart
+	if cfg.Auth {
+		access, audited = accounts, log
+		registry.MustRegister(log.Collectors()...)
+	}
 	handler, err := api.New(api.Options{
-		Streams: streams, Directory: directory, Access: access, Log: o.Log, Registry: registry, Version: o.Version,
+		Streams: streams, Directory: directory, Access: access, Audit: audited, Log: o.Log, Registry: registry, Version: o.Version,
 		DisableCORS: cfg.NoCORS, Domain: string(cfg.Domain), Location: string(cfg.Location),
 		MaxAge: maxAge(cfg), PageBytes: int64(cfg.EventualBytes / 2),
 	})
@@ -94,7 +100,7 @@ func New(cfg config.Config, held *stores.Stores, o Options) (*Service, error) {
 		return nil, fmt.Errorf("make API: %w", err)
 	}
 	return &Service{
-		Stores: held, Streams: streams, Directory: directory, Accounts: accounts, Registry: registry, Handler: handler,
+		Stores: held, Streams: streams, Directory: directory, Accounts: accounts, Audit: log, Registry: registry, Handler: handler,
 		Upkeep: &tenancy.Upkeep{
 			Directory: directory, Coordinator: streams, Log: o.Log, Grace: cfg.CollectGrace, Interval: cfg.UpkeepInterval,
 		},
