@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -310,4 +312,38 @@ func TestTwoProcesses(t *testing.T) {
 		}
 	}
 	a.verify(t, all)
+}
+
+// What made an append wait too long is said: an object store that refuses, or heads that do. Only where nothing failed is it
+// load.
+func TestTooLateSaysWhy(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(*coordinator.Options){
+		"objects": func(o *coordinator.Options) {
+			objects := objectstest.Fault(t, o.Objects)
+			objects.Decide(func(op, _ string) (bool, error) { return false, errInjected })
+			o.Objects = objects
+		},
+		"heads": func(o *coordinator.Options) {
+			o.Heads = storetest.NewFaults(storetest.Always(storetest.Refuse, "Commit")).Heads(o.Heads)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(o *coordinator.Options) {
+					broken(o)
+					o.AppendTimeout = time.Second
+				})
+				defer r.Close()
+				_, err := r.Append(t.Context(), r.ref, bodies(string(make([]byte, 1000))))
+				if !errors.Is(err, coordinator.ErrUnavailable) || !strings.Contains(err.Error(), "injected") {
+					t.Errorf("the append failed of %v", err)
+				}
+				if errors.Is(err, coordinator.ErrOverloaded) || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%v is also something else", err)
+				}
+			})
+		})
+	}
 }

@@ -30,6 +30,7 @@ type flushJob struct {
 	batch   segments.StoredBatch
 	size    uint64
 	horizon segments.Label // the stream's, as known
+	trouble func(error)    // hears of each PUT that failed and is tried again
 	done    func(location, error)
 }
 
@@ -119,7 +120,11 @@ func (f *flusher) flush(jobs []*flushJob) {
 			skip += uint32(len(j.batch.Records))
 		}
 	}
-	err := f.c.putObject(segments.SegmentKey(f.basin, id), w.Finish(id))
+	err := f.c.putObject(segments.SegmentKey(f.basin, id), w.Finish(id), func(err error) {
+		for _, j := range jobs {
+			j.trouble(err)
+		}
+	})
 	for _, j := range jobs {
 		j.done(locations[j], err)
 	}
@@ -143,8 +148,8 @@ func chunksOf(jobs []*flushJob) (chunks [][]*flushJob) {
 }
 
 // putObject stores an object, trying again until AppendTimeout: PUTs of fresh keys may be repeated freely. A store without
-// room is not tried again, and remembered for Ready.
-func (c *Coordinator) putObject(key string, data []byte) error {
+// room is not tried again, and remembered for Ready. trouble hears of each attempt that failed.
+func (c *Coordinator) putObject(key string, data []byte, trouble func(error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.o.AppendTimeout)
 	defer cancel()
 	var errs []error
@@ -155,6 +160,7 @@ func (c *Coordinator) putObject(key string, data []byte) error {
 		if err == nil {
 			return nil
 		}
+		trouble(err)
 		errs = append(errs[:min(len(errs), 2)], err)
 		if errors.Is(err, segments.ErrNoRoom) {
 			c.full.Store(true)

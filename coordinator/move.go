@@ -236,14 +236,19 @@ func (b *objects) page(level uint8, rows []segments.Row) (segments.Row, error) {
 	return p.Summary(p.ID, len(data)), nil
 }
 
+// quietly is for PUTs of which nobody asks before they are over.
+func quietly(error) {}
+
 // put stores the objects, in parallel, and keeps the pages cached: the next move reads the last one again.
 func (b *objects) put(ctx context.Context) error {
 	var g errgroup.Group
 	if b.segment != nil {
-		g.Go(func() error { return b.c.putObject(segments.SegmentKey(b.h.Basin, b.segID), b.segment.Finish(b.segID)) })
+		g.Go(func() error {
+			return b.c.putObject(segments.SegmentKey(b.h.Basin, b.segID), b.segment.Finish(b.segID), quietly)
+		})
 	}
 	for _, p := range b.pages {
-		g.Go(func() error { return b.c.putObject(segments.PageKey(b.h.Basin, p.page.ID), p.data) })
+		g.Go(func() error { return b.c.putObject(segments.PageKey(b.h.Basin, p.page.ID), p.data, quietly) })
 	}
 	if err := g.Wait(); err != nil {
 		return err

@@ -36,8 +36,9 @@ type sequencer struct {
 	moving  bool
 	owed    bool
 	lastUse time.Time
-	// attempts counts failures of the store in a row.
+	// attempts counts failures of the store in a row; trouble is the last of them.
 	attempts int
+	trouble  error
 	// users are callers between lookup and submit; under the coordinator's lock.
 	users int
 }
@@ -75,6 +76,7 @@ type item struct {
 	inline  bool
 	placing int // flushes under way for it
 	loc     *location
+	trouble error  // why the last PUT of a flush for it failed
 	attempt uint32 // of an item that starts an entry: the entry's number
 	// barrier says that the batch was accepted on those before it in the queue, and goes behind them.
 	barrier bool
@@ -186,6 +188,11 @@ func (s *sequencer) placeInSegment(it *item) {
 	})
 	s.c.place(s.ref.Basin, &flushJob{
 		stream: s.ref.Stream, batch: segments.StoredBatch{Arrival: it.arrival, Records: it.stored}, size: it.size, horizon: s.head.Horizon,
+		trouble: func(err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			it.trouble = err
+		},
 		done: func(loc location, err error) {
 			late.Stop()
 			s.mu.Lock()
@@ -330,7 +337,7 @@ func (s *sequencer) dropAbandoned() {
 		case it.ctx.Err() != nil:
 			err = it.ctx.Err()
 		case now.Sub(it.since) > s.c.o.AppendTimeout:
-			err = fmt.Errorf("append waited too long: %w", ErrOverloaded)
+			err = s.tooLate(it)
 		default:
 			i++
 			continue
@@ -339,6 +346,22 @@ func (s *sequencer) dropAbandoned() {
 		s.fail(it, err)
 		i = 0
 	}
+}
+
+// tooLate is the error of an item that waited too long: the store's word, if it was the store that made it wait.
+func (s *sequencer) tooLate(it *item) error {
+	var trouble error
+	switch {
+	case it.placing > 0:
+		trouble = it.trouble
+	case s.attempts > 0:
+		trouble = s.trouble
+	}
+	if trouble == nil {
+		return fmt.Errorf("append waited too long: %w", ErrOverloaded)
+	}
+	// Only its text: it is about a call of ours, and may match what a caller's own context would end with.
+	return fmt.Errorf("append waited too long: %w: %v", ErrUnavailable, trouble)
 }
 
 // reload brings a fresh head.
@@ -394,6 +417,7 @@ func (s *sequencer) know(h Head) {
 // meanwhile.
 func (s *sequencer) storeFailed(err error) {
 	s.attempts++
+	s.trouble = err
 	if s.attempts > maxStoreAttempts {
 		s.attempts = 0
 		s.failAll(fmt.Errorf("append: %w: %w", ErrUnavailable, err))

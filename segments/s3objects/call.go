@@ -44,6 +44,7 @@ func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context
 	ctx, total := startDeadline(ctx, c.callTimeout(call))
 	defer total.stop()
 	stale, sent := false, false
+	var before error // what the attempt before failed of
 	for attempts := 1; ; attempts++ {
 		failed, wait, err := c.attempt(ctx, call, total, try)
 		if err == nil {
@@ -52,8 +53,9 @@ func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context
 		sent = sent || failed.Sent
 		failed.Attempts, failed.Sent, failed.RetryAfter = attempts, sent, wait
 		if err := callerGone(ctx); err != nil {
-			return &Error{Op: call.Op, Attempts: attempts, Sent: sent, cause: err}
+			return &Error{Op: call.Op, Attempts: attempts, Sent: sent, cause: err, before: before}
 		}
+		before = &failed.Error
 		if failed.stale {
 			c.keys.forget()
 			if stale {
@@ -69,7 +71,7 @@ func (c *Client) Do(ctx context.Context, call Call, try func(ctx context.Context
 		wait = max(wait, backoff(failed.again, attempts))
 		if wait >= total.left() || !sleep(ctx, wait) {
 			if err := callerGone(ctx); err != nil {
-				return &Error{Op: call.Op, Attempts: attempts, Sent: sent, cause: err}
+				return &Error{Op: call.Op, Attempts: attempts, Sent: sent, cause: err, before: before}
 			}
 			return &failed.Error
 		}

@@ -45,6 +45,9 @@ type Error struct {
 	RetryAfter time.Duration
 
 	cause error // why there was no answer; nil if there was one
+	// before is what the last answer had been, where it was the caller who did not wait any longer: most often it is why
+	// the call took too long (BL-099).
+	before error
 }
 
 // Error implements error.
@@ -66,6 +69,9 @@ func (e *Error) Error() string {
 	}
 	if e.Attempts > 1 {
 		fmt.Fprintf(&b, " (%d attempts)", e.Attempts)
+	}
+	if e.before != nil {
+		fmt.Fprintf(&b, ", after %v", e.before)
 	}
 	return b.String()
 }

@@ -153,6 +153,9 @@ func TestCallerGoesFirst(t *testing.T) {
 				if took := time.Since(start); took != time.Second || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("Put = %v after %v", err, took)
 				}
+				if fault.Code != "" {
+					wantError(t, err, "put object: context deadline exceeded, after put object: store answered 503 SlowDown")
+				}
 				wantCount(t, fake, fakes3.OpPut, 1)
 			})
 		})
