@@ -17,6 +17,7 @@ type sent struct {
 	writer, batch, size int
 	fill                int // bytes of filler a record, by which it goes inline or into a segment
 	acked               bool
+	refused             bool // definitely
 	start               uint64
 }
 
@@ -136,6 +137,9 @@ func checkWhole(t *testing.T, all []*writer, stored []record) {
 		}
 		for _, s := range w.log {
 			at, there := seen[[2]int{s.writer, s.batch}]
+			if s.refused && there {
+				t.Fatalf("batch %d of writer %d failed definitely, and is stored at %d", s.batch, s.writer, at)
+			}
 			if s.acked && (!there || at != s.start) {
 				t.Fatalf("batch %d of writer %d was acknowledged at %d; stored: %v, at %d", s.batch, s.writer, s.start, there, at)
 			}
