@@ -11,10 +11,13 @@ import (
 	"github.com/tailrace-streams/tailrace/coordinator/dynamostore/dynamotest"
 	"github.com/tailrace-streams/tailrace/coordinator/memstore"
 	"github.com/tailrace-streams/tailrace/coordinator/pebblestore"
+	"github.com/tailrace-streams/tailrace/coordinator/s3store"
 	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/segments/fileobjects"
 	"github.com/tailrace-streams/tailrace/segments/memobjects"
 	"github.com/tailrace-streams/tailrace/segments/s3objects"
+	"github.com/tailrace-streams/tailrace/segments/s3objects/fakes3"
+	"github.com/tailrace-streams/tailrace/tenancy"
 )
 
 // stores are what one case runs on, empty at first.
@@ -41,6 +44,7 @@ func kinds() []kind {
 	return []kind{
 		{name: "memory", bubble: true, time: 12 * time.Second, atLeast: 100, open: openMemory},
 		{name: "files", time: 10 * time.Second, atLeast: 24, open: openFiles},
+		{name: "a bucket alone", bubble: true, time: 12 * time.Second, atLeast: 24, open: openFake},
 		{name: "table and bucket", time: 10 * time.Second, atLeast: 24, open: openShared, missing: missingServers},
 	}
 }
@@ -63,6 +67,29 @@ func openFiles(t *testing.T) stores {
 	}
 	t.Cleanup(func() { _ = objects.Close() })
 	return stores{heads, heads, objects}
+}
+
+// openFake keeps heads, table and objects in a bucket in memory, through all that stands between them and one on a network.
+func openFake(t *testing.T) stores {
+	t.Helper()
+	fake := fakes3.StartPipe(t)
+	at := func(prefix string) s3objects.Options {
+		return s3objects.Options{
+			Bucket: fakes3.Bucket, Prefix: prefix, Endpoint: fake.URL, Dial: fake.Dial,
+			Credentials: s3objects.StaticCredentials(s3objects.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"}),
+		}
+	}
+	heads, err := s3store.Open(t.Context(), s3store.Options{Bucket: at("heads"), Create: true, UsedOnce: tenancy.UsedOnce})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(heads.Close)
+	client, err := s3objects.Dial(at("objects"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return stores{heads, heads, s3objects.New(client)}
 }
 
 // s3Variables are where tools/with-servers says that an object store is; the first one is used.
