@@ -53,18 +53,30 @@ func loosely(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// The tour in the README runs as it stands: one shell, a fresh server, block by block, and each prints what the block
-// behind it shows.
+// The tour in the README runs as it stands.
 func TestReadmeTourRunsAsWritten(t *testing.T) {
 	t.Parallel()
+	runsAsWritten(t, filepath.Join("..", "README.md"), "tour")
+}
+
+// So does the guide to coordination.
+func TestCoordinationGuideRunsAsWritten(t *testing.T) {
+	t.Parallel()
+	runsAsWritten(t, filepath.Join("..", "docs", "coordination.md"), "coordinate")
+}
+
+// runsAsWritten runs the blocks of a kind: one shell, a fresh server, block by block, and each prints what the block behind
+// it shows.
+func runsAsWritten(t *testing.T, path, kind string) {
+	t.Helper()
 	tool(t, "curl", "TAILRACE_CURL")
 	server := start(t, dataFolder(t))
-	blocks := blocksOf(t, filepath.Join("..", "README.md"))
+	blocks := blocksOf(t, path)
 	const mark = "@@@ end of block"
 	script := "set -eu\n"
 	var shown []string
 	for i, b := range blocks {
-		if !b.is("tour") {
+		if !b.is(kind) {
 			continue
 		}
 		if i+1 == len(blocks) || len(blocks[i+1].words) != 1 || blocks[i+1].words[0] == "sh" {
@@ -74,19 +86,19 @@ func TestReadmeTourRunsAsWritten(t *testing.T) {
 		shown = append(shown, blocks[i+1].text)
 	}
 	if len(shown) < 5 {
-		t.Fatalf("the tour has %d blocks", len(shown))
+		t.Fatalf("%s has %d blocks", path, len(shown))
 	}
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput()
 	if err != nil {
-		t.Fatalf("run the tour: %v\n%s", err, out)
+		t.Fatalf("run the blocks of %s: %v\n%s", path, err, out)
 	}
 	printed := strings.Split(string(out), mark)
 	if len(printed) != len(shown)+1 {
-		t.Fatalf("%d blocks printed something, the tour has %d", len(printed)-1, len(shown))
+		t.Fatalf("%d blocks printed something, %s has %d", len(printed)-1, path, len(shown))
 	}
 	for i, want := range shown {
 		if got, want := loosely(printed[i]), loosely(want); got != want {
-			t.Errorf("block %d prints\n%s\nthe README shows\n%s", i+1, got, want)
+			t.Errorf("block %d prints\n%s\n%s shows\n%s", i+1, got, path, want)
 		}
 	}
 }
