@@ -125,8 +125,8 @@ func (c *Coordinator) settleFence(ctx context.Context, before *Head, id OpID, ca
 	}
 	for attempt := 0; ; attempt++ {
 		h, err := c.loads.load(settle, before.Stream)
-		if errors.Is(err, ErrNotFound) {
-			break // the stream went since, with the answer
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrDraining) {
+			break // the stream went since, with the answer; or this process does
 		}
 		if err == nil && h.TokenV == before.TokenV {
 			if c.o.Hooks.Breaks(hooks.FenceNoBump) {

@@ -637,7 +637,8 @@ func TestN15_AppendsAndSessionsPresentTokens(t *testing.T) {
 	}
 }
 
-// N16: token and match combine: the token settles which writer is current, the match whether this write can go in.
+// N16: token and match combine: the token settles which writer is current, the match whether this write can go in
+// (BL-023).
 func TestN16_TokenAndMatchCombine(t *testing.T) {
 	t.Parallel()
 	here, there := bothWays(t, "contract-n16")

@@ -69,7 +69,7 @@ func TestS3_FencingIsCooperativeByDefault(t *testing.T) {
 }
 
 // S4: an append that presents a token other than the installed one is 412 with the installed token; the empty one is a
-// token too.
+// token too (BL-019).
 func TestS4_AnotherTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	here, there := bothWays(t, "contract-s4")
@@ -84,7 +84,8 @@ func TestS4_AnotherTokenIsRefused(t *testing.T) {
 	there.mustAppend(t, "s", one("e", presenting("")))
 }
 
-// S5: a fence command record installs a token, in order with the records around it; at most 36 bytes of UTF-8; empty clears.
+// S5: a fence command record installs a token, in order with the records around it; at most 36 bytes of UTF-8; empty clears
+// (BL-018).
 func TestS5_FenceRecordsInstallInOrder(t *testing.T) {
 	t.Parallel()
 	here, there := bothWays(t, "contract-s5")
@@ -118,7 +119,7 @@ func TestS5_FenceRecordsInstallInOrder(t *testing.T) {
 }
 
 // S6: once set, later appends presenting another token are refused at once, on every node: from the acknowledgement of the
-// fence record on, nothing with the old token lies above it.
+// fence record on, nothing with the old token lies above it (BL-021).
 func TestS6_FencingIsStronglyConsistent(t *testing.T) {
 	t.Parallel()
 	here, there := bothWays(t, "contract-s6")

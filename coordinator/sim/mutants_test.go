@@ -43,7 +43,7 @@ var mutants = []mutant{
 	{rule: ModeFromCache, within: 400},
 	{rule: hooks.SessionOutlives, within: 400},
 	{rule: hooks.FenceFromCache, within: 400},
-	{rule: hooks.FenceNoBump, within: 3000},
+	{rule: hooks.FenceNoBump, within: 1500, from: 1_000_001},
 }
 
 // doubtsWhilePagesGo makes it likely that a page is replaced and collected between the cancel of a commit and the search

@@ -53,6 +53,13 @@ func appends() []operation {
 	match, token := records("conditional"), records("fenced")
 	match.Match, token.Token = new(uint64), new(string)
 	*match.Match, *token.Token = 2, "mine"
+	installed := func(w *world, ref coordinator.StreamRef) error {
+		h, err := w.inner.heads.Load(w.t.Context(), ref.Stream)
+		if err == nil && h.Token != "mine" {
+			err = fmt.Errorf("the token is %q", h.Token)
+		}
+		return err
+	}
 	return []operation{
 		{"append inline", some, appending(records("inline")), nil},
 		{"append by segment", some, appending(records("one "+large, "two "+large)), nil},
@@ -62,13 +69,17 @@ func appends() []operation {
 			return ref
 		}, appending(records("crosses"), records("crosses "+large)), nil},
 		{"append by condition", some, appending(match), nil},
-		{"fence", some, appending(records("fence:mine"), token), func(w *world, ref coordinator.StreamRef) error {
-			h, err := w.inner.heads.Load(w.t.Context(), ref.Stream)
-			if err == nil && h.Token != "mine" {
-				err = fmt.Errorf("the token is %q", h.Token)
+		{"fence by record", some, appending(records("fence:mine"), token), installed},
+		{"fence", some, func(ctx context.Context, w *world, p *process, ref coordinator.StreamRef) error {
+			f, err := p.Fence(ctx, ref, "mine")
+			if err != nil {
+				return err
 			}
-			return err
-		}},
+			if f.Token != "mine" || f.Previous != "" || f.Tail.SeqNum != 2 {
+				return fmt.Errorf("%w: fenced %+v", errWrong, f)
+			}
+			return w.append(ctx, p, ref, token)
+		}, installed},
 		{"trim", some, appending(records("trim:1")), func(w *world, ref coordinator.StreamRef) error {
 			h, err := w.inner.heads.Load(w.t.Context(), ref.Stream)
 			if err == nil && h.Trim != 1 {
