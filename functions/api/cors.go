@@ -3,7 +3,7 @@ package api
 import "net/http"
 
 // exposed are the response headers that a web page may read.
-const exposed = "S2-Provision-Result, Retry-After, Retry-After-Ms, Tailrace-Applied, Tailrace-Tail, Tailrace-Revision, X-Request-Id"
+const exposed = "S2-Provision-Result, Retry-After, Retry-After-Ms, Tailrace-Applied, Tailrace-Tail, Tailrace-Revision, Tailrace-Age-Ms, X-Request-Id"
 
 // cors lets every web page call the API, with credentials: what it asks for is mirrored. It reports whether the
 // request was a preflight, which is answered.
