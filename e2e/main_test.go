@@ -53,6 +53,7 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "tailrace-e2e-")
 	if err == nil {
 		defer os.RemoveAll(dir)
+		functionsDir = filepath.Join(dir, "of-functions")
 		bin, err = harness.Binary(context.Background(), dir)
 	}
 	if err != nil {

@@ -239,13 +239,22 @@ func (c *collector) newID() int {
 // finish checks the history, and that a check of it can fail.
 func (c *collector) finish(t *testing.T) {
 	t.Helper()
+	settled := c.verify(t)
+	if spoilt := spoil(settled); spoilt != nil && check(spoilt, checkLimit) != porcupine.Illegal {
+		t.Fatalf("%s: the checker does not find an acknowledgement that was moved", c.stream)
+	}
+}
+
+// verify checks the history and returns it as it was checked.
+func (c *collector) verify(t *testing.T) (settled []logEvent) {
+	t.Helper()
 	c.tally.clients = c.clients
 	if c.wrong != nil {
 		t.Errorf("%s: %v", c.stream, c.wrong)
 	}
 	content := c.lastRead(t)
 	begun := time.Now()
-	settled := settle(c.events, content)
+	settled = settle(c.events, content)
 	got := check(settled, checkLimit)
 	t.Logf("%s: %s: %s, checked in %s", c.stream, c.tally, got, time.Since(begun).Round(time.Millisecond))
 	if dir := os.Getenv(historiesDirVariable); dir != "" || got != porcupine.Ok {
@@ -254,9 +263,7 @@ func (c *collector) finish(t *testing.T) {
 	if got != porcupine.Ok {
 		t.Fatalf("%s: the history is %s", c.stream, got)
 	}
-	if spoilt := spoil(settled); spoilt != nil && check(spoilt, checkLimit) != porcupine.Illegal {
-		t.Fatalf("%s: the checker does not find an acknowledgement that was moved", c.stream)
-	}
+	return settled
 }
 
 // lastRead reads the stream once more, as the last operation of the history, and returns the hashes of its records.
@@ -307,6 +314,7 @@ func (c *collector) keep(t *testing.T, dir string) {
 // historyClient is one client of a history: it has one operation open at a time.
 type historyClient struct {
 	c        *collector
+	workflow workflow
 	id       int
 	unary    *unaryAppender
 	appender appender
@@ -318,7 +326,7 @@ type historyClient struct {
 }
 
 func (c *collector) client(ctx context.Context, id int) {
-	h := &historyClient{c: c, id: id, unary: newUnaryAppender(c.url, c.basin, c.stream), token: fmt.Sprintf("tok%03d", id)}
+	h := &historyClient{c: c, workflow: c.workflow, id: id, unary: newUnaryAppender(c.url, c.basin, c.stream), token: fmt.Sprintf("tok%03d", id)}
 	switch id % 3 {
 	case 0:
 		h.appender = h.unary
@@ -342,8 +350,6 @@ func (c *collector) client(ctx context.Context, id int) {
 const opTimeout = 10 * time.Second
 
 func (h *historyClient) step(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
 	in := opInput{kind: opAppend}
 	var batch wire.AppendInput
 	switch rand.IntN(10) {
@@ -354,6 +360,13 @@ func (h *historyClient) step(ctx context.Context) {
 	default:
 		in, batch = h.plan()
 	}
+	h.perform(ctx, in, batch)
+}
+
+// perform does one operation and writes it down.
+func (h *historyClient) perform(ctx context.Context, in opInput, batch wire.AppendInput) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
 	op := h.c.begin(h.id, in)
 	out, err := h.do(ctx, in, batch)
 	if errors.Is(err, errWrongAnswer) {
@@ -382,7 +395,7 @@ func (h *historyClient) plan() (opInput, wire.AppendInput) {
 	in := opInput{kind: opAppend}
 	var batch wire.AppendInput
 	h.batches++
-	w := h.c.workflow
+	w := h.workflow
 	if w.fence && (h.batches == 1 || rand.IntN(20) == 0 || h.ousted && rand.IntN(3) == 0) {
 		batch.Records = []wire.AppendRecord{{Headers: []wire.Header{{Value: []byte("fence")}}, Body: []byte(h.token)}}
 		in.fence = &h.token

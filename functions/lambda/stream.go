@@ -59,9 +59,9 @@ func stream(cut context.Context, h http.Handler, r *http.Request, done func()) *
 	w := &streamer{header: http.Header{}, body: pipe, begun: make(chan struct{})}
 	stop := context.AfterFunc(cut, func() { _ = pipe.CloseWithError(errCut) })
 	go func() {
-		defer stop()
 		err := serve(h, w, r)
 		w.WriteHeader(http.StatusOK)
+		stop() // before cut may be ended by done, which is no reason to cut
 		done()
 		_ = pipe.CloseWithError(err) // never fails
 	}()
