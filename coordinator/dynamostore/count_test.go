@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/coordinator/storetest"
@@ -141,7 +143,7 @@ func TestAttempts(t *testing.T) {
 	for name, f := range map[string]fault{
 		"500": refuses(http.StatusInternalServerError, "InternalServerError"), "503": html(http.StatusServiceUnavailable),
 		"throttled":       refuses(http.StatusBadRequest, "ProvisionedThroughputExceededException"),
-		"dropped request": dropsRequest,
+		"dropped request": dropsRequest, "dropped answer": dropsAnyAnswer, "cut answer": cutsAnswer,
 	} {
 		p.failing(always(f))
 		for call, err := range writes(s, ctx, h) {
@@ -158,6 +160,32 @@ func TestAttempts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Nor is a write repeated whose answer does not come.
+func TestAttemptsOfASilentWrite(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t)
+	s := newStoreAt(t, p.URL)
+	ctx, h := t.Context(), storetest.NewHead()
+	mustCreate(t, ctx, s, h)
+	p.take()
+	p.failing(always(hangs))
+	s.http.timeout = time.Second
+	_, err := s.Commit(ctx, h.Stream, plainCommit(2))
+	// A machine that is too busy to send it in time has not sent it.
+	if n := len(p.take()); err == nil || n > 1 {
+		t.Errorf("%v after %d attempts", err, n)
+	}
+}
+
+// dropsAnyAnswer passes the request on, whatever comes of it, and closes the connection instead of answering.
+func dropsAnyAnswer(p *proxy, w http.ResponseWriter, r *http.Request, body []byte) {
+	_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if _, _, _, err := p.forward(r, op, body); err != nil {
+		p.t.Logf("forward: %v", err)
+	}
+	drop(w)
 }
 
 // writes makes every kind of write, one after the other.
