@@ -121,7 +121,11 @@ func (k *kind) run(t *testing.T, all []testCase) {
 // in runs a test in a bubble if the stores allow that.
 func (k *kind) in(t *testing.T, test func(*testing.T, *kind)) {
 	if k.bubble {
-		synctest.Test(t, func(t *testing.T) { test(t, k) })
+		synctest.Test(t, func(t *testing.T) {
+			test(t, k)
+			// Data is fetched ahead of a reader though he has gone, for a minute at most.
+			time.Sleep(2 * time.Minute)
+		})
 	} else {
 		test(t, k)
 	}
