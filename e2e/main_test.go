@@ -19,7 +19,12 @@ import (
 // bin is the server under test.
 var bin string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if about := os.Getenv(leaderVariable); about != "" {
+		os.Exit(lead(about))
+	}
+	os.Exit(run(m))
+}
 
 // Which tests run on which stores. What is left out of one run is in the other; tools/test does both.
 const (
