@@ -49,6 +49,9 @@ func startS2Lite(t *testing.T) string {
 	t.Helper()
 	bin := os.Getenv(s2LiteVariable)
 	if bin == "" {
+		bin, _ = exec.LookPath("s2")
+	}
+	if bin == "" {
 		leaveOut(t, s2LiteVariable+" does not name an S2 server (e2e/README.md says how to get one)")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
