@@ -28,7 +28,9 @@ func TestN3_OneShotIsOneAttempt(t *testing.T) {
 		"no ack":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("?")) }, nil, true},
 		"another ack": {acknowledge(0, 5), nil, true},
 		"no page":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, client.ErrUnavailable, true},
-		"redirection": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) }, nil, true},
+		"redirection": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
