@@ -125,6 +125,7 @@ func (c *client) learn(o *op) {
 	var match *coordinator.MatchMismatch
 	if o.err == nil {
 		c.tail = o.ack.Tail.SeqNum
+		c.w.tell(o.p, o.stream, revision{o.ack.V, o.ack.End.SeqNum})
 	} else if errors.As(o.err, &match) {
 		c.tail = match.Next
 	}
@@ -242,13 +243,21 @@ func (c *client) read() bool {
 	defer cancel()
 	from := uint64(c.rng.IntN(int(c.tail) + 2))
 	wait := time.Duration(c.rng.IntN(2)) * 10 * time.Second
-	r, err := c.p.OpenReader(ctx, ref, coordinator.ReadOptions{SeqNum: &from, Clamp: true, Wait: &wait})
+	o, known := coordinator.ReadOptions{SeqNum: &from, Clamp: true, Wait: &wait}, revision{}
+	if wait == 0 { // half of them from memory
+		known = c.w.knows(ref.Stream)
+		o.Fresh = known.fresh()
+	}
+	r, err := c.p.OpenReader(ctx, ref, o)
 	if err != nil {
 		return true
 	}
 	defer r.Close()
 	c.w.follow()
-	k := &reading{s: c.w.truth.streams[ref.Stream], t: c.w.truth, next: from, who: fmt.Sprintf("%s client %d", c.p.name, c.n)}
+	if v, _ := r.Opened(); v < known.v {
+		c.w.truth.fail(c.w.truth.streams[ref.Stream], "reads include the revision demanded", "%s client %d reads at %d after %d", c.p.name, c.n, v, known.v)
+	}
+	k := &reading{s: c.w.truth.streams[ref.Stream], t: c.w.truth, next: from, tail: known.tail, who: fmt.Sprintf("%s client %d", c.p.name, c.n)}
 	for range 1 + c.rng.IntN(12) {
 		e, err := r.Next(ctx)
 		c.w.follow()

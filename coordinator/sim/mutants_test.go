@@ -39,6 +39,7 @@ var mutants = []mutant{
 	{rule: hooks.SkipMissingPage, within: 3000, shape: doubtsWhilePagesGo, from: 1_000_001},
 	{rule: hooks.DropID, within: 20},
 	{rule: hooks.TwoCommits, within: 100},
+	{rule: hooks.OldView, within: 100},
 	{rule: VerbNoCounter, within: 400},
 	{rule: ModeFromCache, within: 400},
 	{rule: hooks.SessionOutlives, within: 400},

@@ -113,7 +113,7 @@ func Run(t *testing.T, c Config) (res Result) {
 }
 
 func newWorld(c Config) *world {
-	w := &world{cfg: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), start: time.Now(), stats: NewStats(), opsLeft: c.Ops}
+	w := &world{cfg: c, rng: rand.New(rand.NewPCG(c.Seed, 2)), start: time.Now(), stats: NewStats(), opsLeft: c.Ops, revisions: map[segments.StreamID]revision{}}
 	w.basin = segments.BasinID{0: 1}
 	w.truth = newTruth(w)
 	for i := range c.Streams {
@@ -186,6 +186,7 @@ func (w *world) node() {
 	}
 	w.startClient(p, "read", (*client).read)
 	w.startClient(p, "check-tail", (*client).checkTail)
+	w.startClient(p, "view", (*client).view)
 	w.startClient(p, "verb", (*client).verb)
 	synctest.Wait()
 	w.logf("%-4s STARTS", p.name)

@@ -32,9 +32,11 @@ type world struct {
 	ops     []*op
 	// sessions are those that are open and present a token, on processes that may be gone.
 	sessions []*openSession
-	opsLeft  int
-	clients  int // that have not ended
-	failure  *Failure
+	// revisions are the newest that clients were told of.
+	revisions map[segments.StreamID]revision
+	opsLeft   int
+	clients   int // that have not ended
+	failure   *Failure
 
 	// Of the scheduler's goroutine alone:
 	step      int

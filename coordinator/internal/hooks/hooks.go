@@ -39,6 +39,7 @@ const (
 	SkipMissingPage     Rule = "a skipped page"
 	DropID              Rule = "a rewrite that drops an id"
 	TwoCommits          Rule = "two commits in flight"
+	OldView             Rule = "an older state than the read demands"
 	SessionOutlives     Rule = "a session outlives its token"
 	FenceFromCache      Rule = "a fence judged from a cache"
 	FenceNoBump         Rule = "a fence in doubt without a bump"
