@@ -291,3 +291,43 @@ func TestFenceUnderAnother(t *testing.T) {
 		})
 	}
 }
+
+// TestFenceCosts: a fence is a load and an update, an equal one a load; what is queued under the old token is refused by
+// what the fence brought, and idle sessions cost no call at all.
+func TestFenceCosts(t *testing.T) {
+	t.Parallel()
+	faults := storetest.NewFaults(nil)
+	r := newRig(t, func(o *coordinator.Options) { o.Heads = faults.Heads(memstore.New()) })
+	r.mustFence(t, "old")
+	r.mustAppend(t, presenting("old", "a"))
+	for range 3 {
+		r.session(t, coordinator.SessionOptions{Token: ptr("old")})
+	}
+	before := faults.Counts()
+	cost := func(op string) int { return faults.Counts()[op] - before[op] }
+	r.mustFence(t, "old")
+	if cost("Load") != 1 || cost("Change") != 0 {
+		t.Errorf("an equal token takes %d loads and %d changes", cost("Load"), cost("Change"))
+	}
+	faults.Set(storetest.Always(storetest.Hold, "Commit"))
+	queued := make(chan error, 2)
+	for _, text := range []string{"b", "c"} {
+		go func() {
+			_, err := r.Append(t.Context(), r.ref, presenting("old", text))
+			queued <- err
+		}()
+		faults.WaitHeld(1) // the second waits behind the first
+	}
+	r.mustFence(t, "new")
+	if cost("Load") != 2 || cost("Change") != 1 {
+		t.Errorf("the two take %d loads and %d changes", cost("Load"), cost("Change"))
+	}
+	faults.Set(nil)
+	faults.Release(-1)
+	for range 2 {
+		r.wantMismatch(t, <-queued, "new")
+	}
+	if commits := cost("Commit"); commits != 1 {
+		t.Errorf("%d commits were sent", commits)
+	}
+}
