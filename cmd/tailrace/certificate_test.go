@@ -212,3 +212,29 @@ func TestOpenCertificateRefuses(t *testing.T) {
 		t.Errorf("serve ends with %d", got)
 	}
 }
+
+// Tokens that cross a network in cleartext are worth a line; on this machine, or with TLS, they do not.
+func TestCleartextTokensAreTold(t *testing.T) {
+	t.Parallel()
+	cfg := writePair(t, t.TempDir(), newPair(t, "one"))
+	withTLS := []string{"--tls-cert", cfg.TLSCert, "--tls-key", cfg.TLSKey}
+	for _, c := range []struct {
+		args []string
+		told bool
+	}{
+		{[]string{"--auth", "--listen=0.0.0.0:0"}, true},
+		{[]string{"--auth", "--listen=127.0.0.1:0"}, false},
+		{append([]string{"--auth", "--listen=0.0.0.0:0"}, withTLS...), false},
+		{[]string{"--insecure-no-auth", "--listen=0.0.0.0:0"}, false},
+	} {
+		w := newWorld()
+		_, status := w.serving(t, append([]string{"--memory"}, c.args...)...)
+		w.signals <- syscall.SIGTERM
+		if got := <-status; got != exitOK {
+			t.Errorf("%v: status %d", c.args, got)
+		}
+		if told := strings.Contains(w.log.String(), "cleartext"); told != c.told {
+			t.Errorf("%v: told %t, want %t", c.args, told, c.told)
+		}
+	}
+}

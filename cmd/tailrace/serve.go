@@ -69,6 +69,9 @@ func (p *process) serve(ctx context.Context, cfg config.Config) error {
 		return errors.Join(err, held.Close())
 	}
 	scheme := s.useTLS(pair)
+	if cfg.Auth && cfg.Exposed() && !cfg.TLS() {
+		logger.Warn().Msg("access tokens come in cleartext: set tls-cert and tls-key, unless a proxy on this machine speaks TLS")
+	}
 	if err := printBanner(p.stdout, cfg, reachableURL(listener.Addr(), scheme), held.Where); err != nil {
 		return errors.Join(err, held.Close())
 	}

@@ -133,6 +133,12 @@ func (v *validator) function(c Config) {
 	}
 }
 
+// Exposed reports whether other machines can reach the listening address.
+func (c Config) Exposed() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err != nil || !loopback(host)
+}
+
 // loopback reports whether a host is this machine alone. A name other than localhost is not looked up: what it means
 // may differ by the time the socket is opened.
 func loopback(host string) bool {
