@@ -26,54 +26,82 @@ var (
 const (
 	bodyVersion = iota + 1
 	bodyCount   // how often the register was written, this time included: no two bodies of one register are equal
-	bodyFirst   // the id of the first write
-	bodyRecent  // the ids of the last writes, oldest first, eight bytes each
+	bodyForgotten
+	bodyNonce
+	bodyWriters // the last writers, newest first: eight bytes each, and how many writes ago as a varint
 	bodyPayload
 	bodyPadding
 	bodySum // CRC-32C of all before it
 )
 
-// writeID names one write of a register, so that whoever made it finds out later whether it was applied.
-type writeID uint64
+// writerID names one process's store among the writers of a register.
+type writerID uint64
 
-// newWriteID is never 0.
-func newWriteID() writeID { return writeID(rand.Uint64N(1<<64-1) + 1) }
+// newWriterID is never 0.
+func newWriterID() writerID { return writerID(rand.Uint64N(1<<64-1) + 1) }
 
-// keptIDs is how many of the last writes a register names. The winner of a race is looked up right after it, so this many
-// others may write meanwhile.
-const keptIDs = 32
+// keptWriters is how many writers a register names: those who wrote last. One who is told that his write came too late looks at
+// once, so this many others must have written meanwhile for him not to know.
+const keptWriters = 64
 
 // history is how a register came to be as it is. The zero value is that of one that was never written.
 type history struct {
+	count uint64
+	// nonce is drawn for each write, so that two registers' bodies, or those of two lives of a key, are never equal.
+	nonce uint64
+	// last has the last write of each of the last writers, by its number, the newest first; never changed. Of writers whose
+	// last is at or below forgotten, some are missing.
+	last      []lastWrite
+	forgotten uint64
+}
+
+type lastWrite struct {
+	writer writerID
 	count  uint64
-	first  writeID
-	recent []writeID // of the writes up to count, which is the last; never changed
 }
 
 // then is the history after one more write.
-func (h history) then(id writeID, kept int) history {
-	next := history{count: h.count + 1, first: h.first}
-	if h.count == 0 {
-		next.first = id
+func (h history) then(by writerID, kept int) history {
+	next := history{count: h.count + 1, nonce: rand.Uint64(), last: []lastWrite{{by, h.count + 1}}, forgotten: h.forgotten}
+	for _, w := range h.last {
+		switch {
+		case w.writer == by:
+		case len(next.last) < kept:
+			next.last = append(next.last, w)
+		default:
+			next.forgotten = max(next.forgotten, w.count)
+		}
 	}
-	old := h.recent[max(0, len(h.recent)-kept+1):]
-	next.recent = append(append(make([]writeID, 0, len(old)+1), old...), id)
 	return next
 }
 
-// made reports whether the write with a number was the one with an id; known is false if the history does not say.
-func (h history) made(count uint64, id writeID) (yes, known bool) {
-	switch {
-	case count == 1 && h.count > 0:
-		return h.first == id, true
-	case count == 0 || count > h.count:
-		return false, count != 0
+// made reports whether the write with a number, which is a writer's last, is his; known is false if the history does not say.
+func (h history) made(count uint64, by writerID) (yes, known bool) {
+	if count > h.count {
+		return false, true
 	}
-	back := h.count - count
-	if back >= uint64(len(h.recent)) {
-		return false, false
+	for _, w := range h.last {
+		switch {
+		case w.writer == by:
+			return w.count == count, w.count <= count
+		case w.count == count:
+			return false, true
+		}
 	}
-	return h.recent[uint64(len(h.recent))-1-back] == id, true
+	return false, count > h.forgotten
+}
+
+// recentWrites is how far back the writers of a register are counted.
+const recentWrites = 64
+
+// writers is how many have made the last writes.
+func (h history) writers() (n int) {
+	for _, w := range h.last {
+		if h.count-w.count < recentWrites {
+			n++
+		}
+	}
+	return n
 }
 
 // liveBytes is the least size of a body, unless it is that of a deleted row, which is smaller: so a listing tells the two
@@ -87,12 +115,14 @@ func appendBody(dst []byte, h history, payload []byte, live bool) []byte {
 	start := len(dst)
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, bodyVersion, protowire.VarintType), bodyFormat)
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, bodyCount, protowire.VarintType), h.count)
-	dst = protowire.AppendFixed64(protowire.AppendTag(dst, bodyFirst, protowire.Fixed64Type), uint64(h.first))
-	recent := make([]byte, 0, 8*len(h.recent))
-	for _, id := range h.recent {
-		recent = binary.BigEndian.AppendUint64(recent, uint64(id))
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, bodyForgotten, protowire.VarintType), h.forgotten)
+	dst = protowire.AppendFixed64(protowire.AppendTag(dst, bodyNonce, protowire.Fixed64Type), h.nonce)
+	writers := make([]byte, 0, 10*len(h.last))
+	for _, w := range h.last {
+		writers = binary.BigEndian.AppendUint64(writers, uint64(w.writer))
+		writers = protowire.AppendVarint(writers, h.count-w.count)
 	}
-	dst = protowire.AppendBytes(protowire.AppendTag(dst, bodyRecent, protowire.BytesType), recent)
+	dst = protowire.AppendBytes(protowire.AppendTag(dst, bodyWriters, protowire.BytesType), writers)
 	dst = protowire.AppendBytes(protowire.AppendTag(dst, bodyPayload, protowire.BytesType), payload)
 	padding := 0
 	if live {
@@ -112,8 +142,9 @@ func decodeBody(b []byte) (h history, payload []byte, err error) {
 		return history{}, nil, fmt.Errorf("body has format %d, not %d: %w", version, bodyFormat, ErrVersion)
 	}
 	h.count = r.varint(bodyCount)
-	h.first = writeID(r.fixed64(bodyFirst))
-	recent := r.bytes(bodyRecent)
+	h.forgotten = r.varint(bodyForgotten)
+	h.nonce = r.fixed64(bodyNonce)
+	writers := r.bytes(bodyWriters)
 	payload = r.bytes(bodyPayload)
 	padding := r.bytes(bodyPadding)
 	summed := b[:len(b)-len(r.rest)]
@@ -121,15 +152,31 @@ func decodeBody(b []byte) (h history, payload []byte, err error) {
 	if r.bad || len(r.rest) != 0 || crc32.Checksum(summed, castagnoli) != sum {
 		return history{}, nil, fmt.Errorf("body of %d bytes: %w", len(b), ErrCorrupt)
 	}
-	for ids := recent; len(ids) >= 8; ids = ids[8:] {
-		h.recent = append(h.recent, writeID(binary.BigEndian.Uint64(ids)))
+	if h.last, err = decodeWriters(writers, h.count); err != nil {
+		return history{}, nil, err
 	}
 	// Whatever else encodes to other bytes was not written by appendBody.
 	live := len(padding) > 0 || len(b) >= liveBytes
-	if len(h.recent) == 0 || uint64(len(h.recent)) > h.count || !bytes.Equal(appendBody(nil, h, payload, live), b) {
+	if !bytes.Equal(appendBody(nil, h, payload, live), b) {
 		return history{}, nil, fmt.Errorf("body of %d bytes is not in order: %w", len(b), ErrCorrupt)
 	}
 	return h, payload, nil
+}
+
+// decodeWriters reads the last writers; the first of them made the write that count is the number of.
+func decodeWriters(b []byte, count uint64) (last []lastWrite, err error) {
+	for len(b) >= 8 {
+		back, n := protowire.ConsumeVarint(b[8:])
+		if n < 0 || back >= count || (len(last) == 0) != (back == 0) || len(last) > 0 && count-back >= last[len(last)-1].count {
+			break
+		}
+		last = append(last, lastWrite{writerID(binary.BigEndian.Uint64(b)), count - back})
+		b = b[8+n:]
+	}
+	if len(b) != 0 || len(last) == 0 {
+		return nil, fmt.Errorf("the writers of a body are not in order: %w", ErrCorrupt)
+	}
+	return last, nil
 }
 
 // bodyReader takes fields off the front. After one that is not there as asked, bad is set and everything is zero.

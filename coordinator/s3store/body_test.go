@@ -18,8 +18,12 @@ var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
 func drawHistory(t *rapid.T) history {
 	var h history
-	for range rapid.IntRange(1, keptIDs+8).Draw(t, "writes") {
-		h = h.then(newWriteID(), keptIDs)
+	writers := make([]writerID, rapid.IntRange(1, keptWriters+8).Draw(t, "writers"))
+	for i := range writers {
+		writers[i] = newWriterID()
+	}
+	for range rapid.IntRange(1, 2*keptWriters).Draw(t, "writes") {
+		h = h.then(rapid.SampledFrom(writers).Draw(t, "writer"), keptWriters)
 	}
 	return h
 }
@@ -45,7 +49,7 @@ func TestBodies(t *testing.T) {
 // A tombstone is smaller than everything else, whatever its history: by its size a listing knows it.
 func TestTombstonesAreSmall(t *testing.T) {
 	t.Parallel()
-	h := history{count: 1<<64 - 2, first: 1<<64 - 1, recent: []writeID{1, 2, 3}}
+	h := history{count: 1<<64 - 2, forgotten: 1<<64 - 4, last: []lastWrite{{1, 1<<64 - 2}, {2, 1<<64 - 3}}}
 	body := appendBody(nil, h.then(1<<64-1, 1), encodeRow(&storedRow{dead: true}), false)
 	if len(body) >= liveBytes {
 		t.Errorf("a tombstone has %d bytes", len(body))
@@ -56,34 +60,46 @@ func TestTombstonesAreSmall(t *testing.T) {
 		t.Errorf("it is read as %+v, %v, %v", row, err, rowErr)
 	}
 	least := encodeRow(&storedRow{Row: coordinator.Row{Key: coordinator.Key{Part: "p", Sort: "s"}, Version: 1}})
-	if n := len(appendBody(nil, history{}.then(1, keptIDs), least, true)); n < liveBytes {
+	if n := len(appendBody(nil, history{}.then(1, keptWriters), least, true)); n < liveBytes {
 		t.Errorf("the least row has %d bytes", n)
 	}
 }
 
-// A history knows its last writes and the first, and says of others that it does not know.
+// A history tells each of the last writers whether a write was his, never wrongly, and says where it does not know.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	var h history
-	ids := []writeID{0}
-	for n := uint64(1); n <= keptIDs+10; n++ {
-		ids = append(ids, newWriteID())
-		h = h.then(ids[n], keptIDs)
-		for count := range n + 2 {
-			for _, id := range []writeID{ids[min(count, n)], 12345} {
-				yes, known := h.made(count, id)
-				wantKnown := count == 1 || count > n || count > 0 && n-count < keptIDs
-				wantYes := wantKnown && count <= n && id != 12345
-				if yes != wantYes || known != wantKnown {
-					t.Fatalf("after %d writes, of write %d: %t, %t, want %t, %t", n, count, yes, known, wantYes, wantKnown)
+	rapid.Check(t, func(t *rapid.T) {
+		kept := rapid.IntRange(1, 5).Draw(t, "kept")
+		var h history
+		made := []writerID{0}
+		lastOf := map[writerID]uint64{}
+		for n := range uint64(rapid.IntRange(1, 20).Draw(t, "writes")) {
+			by := writerID(rapid.IntRange(1, 8).Draw(t, "writer"))
+			h = h.then(by, kept)
+			made, lastOf[by] = append(made, by), n+1
+		}
+		for by := writerID(1); by <= 9; by++ {
+			// A writer asks of a write above his last one that he knows of: it is his last, or was not applied.
+			for count := max(lastOf[by], 1); count <= h.count+2; count++ {
+				want := count <= h.count && made[count] == by
+				yes, known := h.made(count, by)
+				if known && yes != want || yes && !known {
+					t.Fatalf("of write %d of %v by %d: %t, %t, want %t", count, made, by, yes, known, want)
+				}
+				others := map[writerID]bool{}
+				for _, w := range made[min(count, h.count+1):] {
+					others[w] = true
+				}
+				if !known && len(others) < kept {
+					t.Fatalf("of write %d of %v by %d it is not known, with %d writers since", count, made, by, len(others))
 				}
 			}
 		}
-	}
+	})
 }
 
 func FuzzDecodeBody(f *testing.F) {
-	f.Add(appendBody(nil, history{}.then(7, keptIDs), []byte("payload"), true))
+	f.Add(appendBody(nil, history{}.then(7, keptWriters), []byte("payload"), true))
 	f.Add(appendBody(nil, history{}.then(7, 1), nil, false))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -119,14 +135,13 @@ func goldenRow() *storedRow {
 // tests of its own encoding.
 func TestGoldenBodies(t *testing.T) {
 	t.Parallel()
-	h := history{count: 9, first: 1}
-	for id := writeID(0x1122334455667700); id < 0x1122334455667704; id++ {
-		h.recent = append(h.recent, id)
-	}
+	h := history{count: 900, nonce: 0xa1a2a3a4a5a6a7a8, last: []lastWrite{{0x1122334455667788, 900}, {0x99aabbccddeeff00, 7}}, forgotten: 3}
+	tombstone := h.then(5, 1)
+	tombstone.nonce = 1
 	head := coordinator.Head{V: 1, Basin: [16]byte{1}, Stream: [16]byte{2}, State: coordinator.Active}
 	for file, body := range map[string][]byte{
 		"testdata/row.hex":       appendBody(nil, h, encodeRow(goldenRow()), true),
-		"testdata/tombstone.hex": appendBody(nil, h.then(5, 1), encodeRow(&storedRow{dead: true}), false),
+		"testdata/tombstone.hex": appendBody(nil, tombstone, encodeRow(&storedRow{dead: true}), false),
 		"testdata/head.hex":      appendBody(nil, h, headCodec.encode(&head), true),
 	} {
 		got := []byte(hex.EncodeToString(body) + "\n")

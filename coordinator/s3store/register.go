@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -20,8 +21,11 @@ const (
 	// postponeFirst and postponeMost bound the pause before a request that the store has postponed is sent again.
 	postponeFirst = 25 * time.Millisecond
 	postponeMost  = 500 * time.Millisecond
-	// backoffMost bounds the pause after a lost race.
-	backoffMost = 500 * time.Millisecond
+	// contendedFor is how long after a write of others, or a lost race, more of them are expected.
+	contendedFor = time.Second
+	// backoffMost bounds the pause after a lost race, and maxDoublings how many writers are guessed at most.
+	backoffMost  = 500 * time.Millisecond
+	maxDoublings = 6
 	// staleReads is how often a read is made again that shows less than an earlier one did.
 	staleReads = 4
 	// knownFor is how long a state is remembered after its last use.
@@ -36,6 +40,11 @@ type registers[T any] struct {
 	remains bool
 	locks   locks
 	known   *otter.Cache[string, *state[T]]
+	writer  writerID
+	// took is what reading and writing takes, in nanoseconds, a mean of the last ones.
+	took atomic.Int64
+
+	writes, lost atomic.Uint64 // requests that write, and how many of them came too late
 }
 
 // codec is how a value becomes a payload. A dead one is written short.
@@ -51,8 +60,8 @@ type state[T any] struct {
 	tag     s3objects.Tag // zero if there is no object, or if the store did not name it
 	history history
 	value   *T // nil if there is no object
-	// busy says that other processes write to it too: the state that is remembered is likely not the last.
-	busy bool
+	// othersAt is when another process's write was last noticed, lostAt when a race against one was lost.
+	othersAt, lostAt time.Time
 }
 
 func (s *state[T]) absent() bool { return s.value == nil }
@@ -67,7 +76,7 @@ func newRegisters[T any](objects *s3objects.Store, c codec[T], cacheBytes uint64
 	if err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)
 	}
-	return &registers[T]{objects: objects, codec: c, known: known, remains: remains}, nil
+	return &registers[T]{objects: objects, codec: c, known: known, remains: remains, writer: newWriterID()}, nil
 }
 
 // read reads a register strongly; an absent state is an answer. Errors are those of the object store, ErrVersion and
@@ -91,7 +100,11 @@ func (r *registers[T]) read(ctx context.Context, key string) (*state[T], error) 
 			return nil, err
 		}
 		if before == nil || !r.remains || s.history.count >= before.history.count {
-			s.busy = before != nil && s.history.count > before.history.count
+			if before != nil {
+				if s.othersAt, s.lostAt = before.othersAt, before.lostAt; s.history.count > before.history.count {
+					s.othersAt = time.Now()
+				}
+			}
 			r.learn(key, s)
 			return s, nil
 		}
@@ -128,21 +141,22 @@ type lostRace[T any] struct{ found *state[T] }
 
 func (*lostRace[T]) Error() string { return "another write came first" }
 
-// write replaces the state from by one with another value; busy says that others write too. Errors are *lostRace, or wrap coordinator.ErrNotApplied or
+// write replaces the state from by one with another value. Errors are *lostRace, or wrap coordinator.ErrNotApplied or
 // ErrUnknown.
 //
 // It sends one and the same request until the store has judged it: what is postponed was not applied. Even if it was after
 // all, no harm is done: at most one of them can be, since the state that they are for never comes back, and a body names
 // its write.
-func (r *registers[T]) write(ctx context.Context, key string, from *state[T], value *T, busy bool) (*state[T], error) {
-	id, kept, dead := newWriteID(), keptIDs, r.codec.dead(value)
+func (r *registers[T]) write(ctx context.Context, key string, from *state[T], value *T, lostAt time.Time) (*state[T], error) {
+	kept, dead := keptWriters, r.codec.dead(value)
 	if dead {
 		kept = 1
 	}
-	next := &state[T]{history: from.history.then(id, kept), value: value, busy: busy}
+	next := &state[T]{history: from.history.then(r.writer, kept), value: value, othersAt: from.othersAt, lostAt: lostAt}
 	body := appendBody(nil, next.history, r.codec.encode(value), !dead)
 	wait := postponeFirst
 	for began := time.Now(); ; wait = min(2*wait, postponeMost) {
+		r.writes.Add(1)
 		tag, err := r.objects.PutIf(ctx, key, body, from.tag)
 		if err == nil {
 			next.tag = tag
@@ -151,7 +165,7 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 		}
 		switch judge(err) {
 		case lost:
-			return r.settle(ctx, key, next, id, err)
+			return r.settle(ctx, key, next, err)
 		case unknown:
 			r.known.Invalidate(key)
 			return nil, inDoubt(err)
@@ -170,19 +184,19 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 
 // settle finds out who has replaced a state, after a write of ours was told that it is no more. It may have been that write
 // itself: something between us and the store may have sent it twice.
-func (r *registers[T]) settle(ctx context.Context, key string, ours *state[T], id writeID, cause error) (*state[T], error) {
+func (r *registers[T]) settle(ctx context.Context, key string, ours *state[T], cause error) (*state[T], error) {
 	r.known.Invalidate(key)
 	found, err := r.read(ctx, key)
 	if err != nil {
 		return nil, inDoubt(fmt.Errorf("%w, and then: %w", cause, err))
 	}
-	yes, known := found.history.made(ours.history.count, id)
+	yes, known := found.history.made(ours.history.count, r.writer)
 	switch {
 	case yes:
 		// What we wrote was the state for a moment, whatever has come since.
 		return ours, nil
 	case !known && !found.absent():
-		return nil, inDoubt(fmt.Errorf("%w, and many writes have followed", cause))
+		return nil, inDoubt(fmt.Errorf("%w, and many others have written since", cause))
 	}
 	return nil, &lostRace[T]{found}
 }
@@ -199,11 +213,17 @@ func (r *registers[T]) update(ctx context.Context, key string, guess *state[T], 
 	if known, ok := r.known.GetIfPresent(key); ok {
 		guess = known
 	}
-	if guess != nil && guess.busy {
-		guess = nil
+	began, fresh, losses := time.Now(), false, 0
+	var lostAt time.Time
+	if guess != nil {
+		if lostAt = guess.lostAt; began.Sub(lostAt) < contendedFor && !pause(ctx, r.backoff(guess, 0)) {
+			return nil, notApplied(ctx.Err()) // who won the last time lets those have a chance who lost
+		}
+		if began.Sub(guess.othersAt) < contendedFor || began.Sub(lostAt) < contendedFor {
+			guess = nil // it is likely not the last
+		}
 	}
-	fresh := false
-	for began, losses := time.Now(), 0; ; {
+	for {
 		round := time.Now()
 		if guess == nil {
 			if guess, err = r.read(ctx, key); err != nil {
@@ -219,25 +239,39 @@ func (r *registers[T]) update(ctx context.Context, key string, guess *state[T], 
 		if err != nil {
 			return nil, err
 		}
-		next, err := r.write(ctx, key, guess, value, losses > 0)
+		next, err := r.write(ctx, key, guess, value, lostAt)
 		if err == nil {
+			if losses > 0 {
+				r.observe(time.Since(round))
+			}
 			return next.value, nil
 		}
 		race, ok := errors.AsType[*lostRace[T]](err)
 		if !ok {
 			return nil, err
 		}
-		losses++
-		guess, fresh = race.found, true
-		// As long as it takes everybody, if they are twice as many each time, to read and write one after the other. Only
-		// after a moment is what was found still worth a try.
-		took := max(time.Since(round), time.Millisecond)
-		rest := jitter(min(took<<min(losses-1, 10), backoffMost))
+		r.lost.Add(1)
+		r.observe(time.Since(round))
+		guess, fresh, losses, lostAt = race.found, true, losses+1, time.Now()
+		rest := r.backoff(guess, losses)
 		if time.Since(began)+rest > lastBegin || !pause(ctx, rest) {
 			return nil, fmt.Errorf("%d other writers were faster: %w", losses, coordinator.ErrNotApplied)
 		}
-		if rest > took/2 {
-			guess = nil
+		if rest > time.Duration(r.took.Load())/4 {
+			guess = nil // only after a moment is what was found still worth a try
 		}
 	}
+}
+
+// observe notes how long it took to read and write.
+func (r *registers[T]) observe(took time.Duration) {
+	r.took.Store((7*r.took.Load() + int64(took)) / 8)
+}
+
+// backoff is a random pause before an attempt in a contended register: on average a quarter of what it takes all who write to it to
+// read and write one after the other, at which few attempts are in vain and little time is. How many that are is known from its history, or guessed from how often a race was lost.
+func (r *registers[T]) backoff(s *state[T], losses int) time.Duration {
+	took := max(time.Duration(r.took.Load()), time.Millisecond)
+	writers := max(s.history.writers(), 1<<min(losses, maxDoublings))
+	return jitter(min(took*time.Duration(writers)/2, backoffMost))
 }

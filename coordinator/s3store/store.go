@@ -121,8 +121,18 @@ func dial(o Options) (*Store, error) {
 // ID names the store's contents; it was drawn when the store was made.
 func (s *Store) ID() uuid.UUID { return s.id }
 
-// Stats counts the requests so far.
-func (s *Store) Stats() s3objects.Stats { return s.objects.Stats() }
+// Stats counts what this process has done since the start.
+type Stats struct {
+	// Requests is all of them.
+	Requests s3objects.Stats
+	// HeadWrites is the conditional PUTs of heads that were sent, LostRaces those that another writer was faster than.
+	HeadWrites, LostRaces uint64
+}
+
+// Stats returns what was counted so far.
+func (s *Store) Stats() Stats {
+	return Stats{Requests: s.objects.Stats(), HeadWrites: s.heads.writes.Load(), LostRaces: s.heads.lost.Load()}
+}
 
 // Close ends idle connections and the caches. No call may run or follow.
 func (s *Store) Close() {
