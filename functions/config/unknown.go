@@ -18,8 +18,9 @@ var clientVariables = []string{EndpointVariable, AccessTokenVariable, Encryption
 // toolVariables are the variables with our prefix that the tests and tools of this repository read. They may stand in the
 // environment of a server started by hand beside them; a test holds the list against the sources.
 var toolVariables = []string{
-	"BIN", "CACHE", "COUNTED_APPENDS", "CURL", "DYNALITE", "DYNAMODB_DYNALITE", "FAULTS_ALL", "GOTESTSUM", "LEFT_OUT", "MINIO", "MISBEHAVE_SECONDS", "NODE",
-	"NODE_DIR", "RACE_ROUNDS", "REQUIRE", "S2_CLI", "S2_LITE", "S3_BUCKET", "S3_MINIO", "S3_VERSITYGW", "SCALE", "STATICCHECK", "STRACE",
+	"BIN", "CACHE", "CONTENTION", "COUNTED_APPENDS", "CURL", "DYNALITE", "DYNAMODB_DYNALITE", "FAULTS_ALL", "GOTESTSUM", "LEFT_OUT",
+	"MINIO", "MISBEHAVE_SECONDS", "NODE", "NODE_DIR", "RACE_ROUNDS", "REQUIRE", "S2_CLI", "S2_LITE", "S3_BUCKET", "S3_MINIO", "S3_OTHER", "S3_VERSITYGW",
+	"SCALE", "STATICCHECK", "STRACE",
 	"VERSITYGW", "VISIBLE_ROUNDS",
 	"LAMBDA_RIE",
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +54,7 @@ type opener struct {
 
 	opened, failed chan struct{}
 	heads          sharedHeads // set before opened is closed
+	bucketHeads    atomic.Pointer[s3store.Store]
 }
 
 // OpenShared opens stores that other processes may use as well. What somebody has to mend is an error. Stores
@@ -168,6 +170,7 @@ func (o *opener) openHeads(ctx context.Context) (sharedHeads, error) {
 		if err != nil {
 			return nil, err
 		}
+		o.bucketHeads.Store(store)
 		return store, nil
 	}
 	table, err := dynamostore.Open(ctx, o.cloud.Table())
@@ -242,7 +245,11 @@ func (o *opener) now() time.Time {
 func (o *opener) collectors() []prometheus.Collector {
 	counter := func(name, help string, of func(s3objects.Stats) uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 {
-			return float64(of(o.bucket.Stats()))
+			n := of(o.bucket.Stats())
+			if heads := o.bucketHeads.Load(); heads != nil {
+				n += of(heads.Stats().Requests)
+			}
+			return float64(n)
 		})
 	}
 	return []prometheus.Collector{
