@@ -28,7 +28,7 @@ const (
 	bodyCount   // how often the register was written, this time included: no two bodies of one register are equal
 	bodyForgotten
 	bodyNonce
-	bodyWriters // the last writers, newest first: eight bytes each, and how many writes ago as a varint
+	bodyWriters // the last writers, newest first: eight bytes each, how many writes ago and the writer's own number as varints
 	bodyPayload
 	bodyPadding
 	bodySum // CRC-32C of all before it
@@ -55,14 +55,16 @@ type history struct {
 	forgotten uint64
 }
 
+// lastWrite is a writer's last write: its number in the register, and among all writes of that writer, by which he knows it
+// from an earlier one of his own for the same state.
 type lastWrite struct {
-	writer writerID
-	count  uint64
+	writer     writerID
+	count, seq uint64
 }
 
 // then is the history after one more write.
-func (h history) then(by writerID, kept int) history {
-	next := history{count: h.count + 1, nonce: rand.Uint64(), last: []lastWrite{{by, h.count + 1}}, forgotten: h.forgotten}
+func (h history) then(by writerID, seq uint64, kept int) history {
+	next := history{count: h.count + 1, nonce: rand.Uint64(), last: []lastWrite{{by, h.count + 1, seq}}, forgotten: h.forgotten}
 	for _, w := range h.last {
 		switch {
 		case w.writer == by:
@@ -75,17 +77,18 @@ func (h history) then(by writerID, kept int) history {
 	return next
 }
 
-// made reports whether the write with a number, which is a writer's last, is his; known is false if the history does not say.
-func (h history) made(count uint64, by writerID) (yes, known bool) {
+// made reports whether the write with a number is that one of a writer, who has made none after it; known is false if the history
+// does not say.
+func (h history) made(count uint64, by writerID, seq uint64) (yes, known bool) {
 	if count > h.count {
 		return false, true
 	}
 	for _, w := range h.last {
 		switch {
-		case w.writer == by:
-			return w.count == count, w.count <= count
 		case w.count == count:
-			return false, true
+			return w.writer == by && w.seq == seq, true
+		case w.writer == by:
+			return false, w.count < count
 		}
 	}
 	return false, count > h.forgotten
@@ -120,7 +123,7 @@ func appendBody(dst []byte, h history, payload []byte, live bool) []byte {
 	writers := make([]byte, 0, 10*len(h.last))
 	for _, w := range h.last {
 		writers = binary.BigEndian.AppendUint64(writers, uint64(w.writer))
-		writers = protowire.AppendVarint(writers, h.count-w.count)
+		writers = protowire.AppendVarint(protowire.AppendVarint(writers, h.count-w.count), w.seq)
 	}
 	dst = protowire.AppendBytes(protowire.AppendTag(dst, bodyWriters, protowire.BytesType), writers)
 	dst = protowire.AppendBytes(protowire.AppendTag(dst, bodyPayload, protowire.BytesType), payload)
@@ -170,8 +173,12 @@ func decodeWriters(b []byte, count uint64) (last []lastWrite, err error) {
 		if n < 0 || back >= count || (len(last) == 0) != (back == 0) || len(last) > 0 && count-back >= last[len(last)-1].count {
 			break
 		}
-		last = append(last, lastWrite{writerID(binary.BigEndian.Uint64(b)), count - back})
-		b = b[8+n:]
+		seq, m := protowire.ConsumeVarint(b[8+n:])
+		if m < 0 {
+			break
+		}
+		last = append(last, lastWrite{writerID(binary.BigEndian.Uint64(b)), count - back, seq})
+		b = b[8+n+m:]
 	}
 	if len(b) != 0 || len(last) == 0 {
 		return nil, fmt.Errorf("the writers of a body are not in order: %w", ErrCorrupt)

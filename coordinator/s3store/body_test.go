@@ -23,7 +23,7 @@ func drawHistory(t *rapid.T) history {
 		writers[i] = newWriterID()
 	}
 	for range rapid.IntRange(1, 2*keptWriters).Draw(t, "writes") {
-		h = h.then(rapid.SampledFrom(writers).Draw(t, "writer"), keptWriters)
+		h = h.then(rapid.SampledFrom(writers).Draw(t, "writer"), rapid.Uint64().Draw(t, "seq"), keptWriters)
 	}
 	return h
 }
@@ -49,8 +49,8 @@ func TestBodies(t *testing.T) {
 // A tombstone is smaller than everything else, whatever its history: by its size a listing knows it.
 func TestTombstonesAreSmall(t *testing.T) {
 	t.Parallel()
-	h := history{count: 1<<64 - 2, forgotten: 1<<64 - 4, last: []lastWrite{{1, 1<<64 - 2}, {2, 1<<64 - 3}}}
-	body := appendBody(nil, h.then(1<<64-1, 1), encodeRow(&storedRow{dead: true}), false)
+	h := history{count: 1<<64 - 2, forgotten: 1<<64 - 4, last: []lastWrite{{1, 1<<64 - 2, 7}, {2, 1<<64 - 3, 8}}}
+	body := appendBody(nil, h.then(1<<64-1, 1<<64-1, 1), encodeRow(&storedRow{dead: true}), false)
 	if len(body) >= liveBytes {
 		t.Errorf("a tombstone has %d bytes", len(body))
 	}
@@ -60,7 +60,7 @@ func TestTombstonesAreSmall(t *testing.T) {
 		t.Errorf("it is read as %+v, %v, %v", row, err, rowErr)
 	}
 	least := encodeRow(&storedRow{Row: coordinator.Row{Key: coordinator.Key{Part: "p", Sort: "s"}, Version: 1}})
-	if n := len(appendBody(nil, history{}.then(1, keptWriters), least, true)); n < liveBytes {
+	if n := len(appendBody(nil, history{}.then(1, 1, keptWriters), least, true)); n < liveBytes {
 		t.Errorf("the least row has %d bytes", n)
 	}
 }
@@ -75,14 +75,17 @@ func TestHistory(t *testing.T) {
 		lastOf := map[writerID]uint64{}
 		for n := range uint64(rapid.IntRange(1, 20).Draw(t, "writes")) {
 			by := writerID(rapid.IntRange(1, 8).Draw(t, "writer"))
-			h = h.then(by, kept)
+			h = h.then(by, n+100, kept)
 			made, lastOf[by] = append(made, by), n+1
 		}
 		for by := writerID(1); by <= 9; by++ {
 			// A writer asks of a write above his last one that he knows of: it is his last, or was not applied.
 			for count := max(lastOf[by], 1); count <= h.count+2; count++ {
 				want := count <= h.count && made[count] == by
-				yes, known := h.made(count, by)
+				if yes, _ := h.made(count, by, 5); yes {
+					t.Fatalf("write %d of %v is said to be another one of %d", count, made, by)
+				}
+				yes, known := h.made(count, by, count+99)
 				if known && yes != want || yes && !known {
 					t.Fatalf("of write %d of %v by %d: %t, %t, want %t", count, made, by, yes, known, want)
 				}
@@ -99,8 +102,8 @@ func TestHistory(t *testing.T) {
 }
 
 func FuzzDecodeBody(f *testing.F) {
-	f.Add(appendBody(nil, history{}.then(7, keptWriters), []byte("payload"), true))
-	f.Add(appendBody(nil, history{}.then(7, 1), nil, false))
+	f.Add(appendBody(nil, history{}.then(7, 1, keptWriters), []byte("payload"), true))
+	f.Add(appendBody(nil, history{}.then(7, 1, 1), nil, false))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, payload, err := decodeBody(b)
@@ -135,8 +138,8 @@ func goldenRow() *storedRow {
 // tests of its own encoding.
 func TestGoldenBodies(t *testing.T) {
 	t.Parallel()
-	h := history{count: 900, nonce: 0xa1a2a3a4a5a6a7a8, last: []lastWrite{{0x1122334455667788, 900}, {0x99aabbccddeeff00, 7}}, forgotten: 3}
-	tombstone := h.then(5, 1)
+	h := history{count: 900, nonce: 0xa1a2a3a4a5a6a7a8, last: []lastWrite{{0x1122334455667788, 900, 1000}, {0x99aabbccddeeff00, 7, 5}}, forgotten: 3}
+	tombstone := h.then(5, 300, 1)
 	tombstone.nonce = 1
 	head := coordinator.Head{V: 1, Basin: [16]byte{1}, Stream: [16]byte{2}, State: coordinator.Active}
 	for file, body := range map[string][]byte{

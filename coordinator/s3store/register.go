@@ -41,6 +41,7 @@ type registers[T any] struct {
 	locks   locks
 	known   *otter.Cache[string, *state[T]]
 	writer  writerID
+	seq     atomic.Uint64 // of this writer's writes
 	// took is what reading and writing takes, in nanoseconds, a mean of the last ones.
 	took atomic.Int64
 
@@ -96,6 +97,9 @@ func (r *registers[T]) read(ctx context.Context, key string) (*state[T], error) 
 			return nil, err
 		}
 		s, err := r.decode(data, tag)
+		if err != nil && n < staleReads-1 && errors.Is(err, ErrCorrupt) {
+			continue // a store may answer with parts of two states while one is replaced
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +156,8 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 	if dead {
 		kept = 1
 	}
-	next := &state[T]{history: from.history.then(r.writer, kept), value: value, othersAt: from.othersAt, lostAt: lostAt}
+	seq := r.seq.Add(1)
+	next := &state[T]{history: from.history.then(r.writer, seq, kept), value: value, othersAt: from.othersAt, lostAt: lostAt}
 	body := appendBody(nil, next.history, r.codec.encode(value), !dead)
 	wait := postponeFirst
 	for began := time.Now(); ; wait = min(2*wait, postponeMost) {
@@ -165,7 +170,7 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 		}
 		switch judge(err) {
 		case lost:
-			return r.settle(ctx, key, next, err)
+			return r.settle(ctx, key, next, seq, err)
 		case unknown:
 			r.known.Invalidate(key)
 			return nil, inDoubt(err)
@@ -184,13 +189,13 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 
 // settle finds out who has replaced a state, after a write of ours was told that it is no more. It may have been that write
 // itself: something between us and the store may have sent it twice.
-func (r *registers[T]) settle(ctx context.Context, key string, ours *state[T], cause error) (*state[T], error) {
+func (r *registers[T]) settle(ctx context.Context, key string, ours *state[T], seq uint64, cause error) (*state[T], error) {
 	r.known.Invalidate(key)
 	found, err := r.read(ctx, key)
 	if err != nil {
 		return nil, inDoubt(fmt.Errorf("%w, and then: %w", cause, err))
 	}
-	yes, known := found.history.made(ours.history.count, r.writer)
+	yes, known := found.history.made(ours.history.count, r.writer, seq)
 	switch {
 	case yes:
 		// What we wrote was the state for a moment, whatever has come since.

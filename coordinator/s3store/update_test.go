@@ -271,6 +271,24 @@ func TestOwnSuccessToldAsFailure(t *testing.T) {
 	})
 }
 
+// A process that has forgotten what it wrote does not take an earlier write of its own for the one that was just refused.
+func TestOwnEarlierWriteIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	onPipe(t, func(t *testing.T, fake *fakes3.Server, s *Store) {
+		ctx, h := t.Context(), storetest.NewHead()
+		row := coordinator.Row{Key: coordinator.Key{Part: "p", Sort: "s"}, ID: coordinator.NewOpID()}
+		for n, want := range []bool{true, false, false} {
+			s.heads.known.InvalidateAll()
+			s.rows.known.InvalidateAll()
+			row.ID = coordinator.NewOpID()
+			_, put := s.Put(ctx, row, 0)
+			if create := s.Create(ctx, h); (put == nil) != want || (create == nil) != want || !want && !errors.Is(create, coordinator.ErrExists) {
+				t.Errorf("try %d: %v, %v", n, put, create)
+			}
+		}
+	})
+}
+
 // settle judges by the history alone: ours, somebody else's, or too long ago to tell.
 func TestSettle(t *testing.T) {
 	t.Parallel()
