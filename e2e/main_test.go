@@ -37,6 +37,8 @@ const (
 	sharedTests = "^TestShared"
 	// tableTests are about a table.
 	tableTests = "^TestSharedLocalstack$"
+	// s2LiteTests need a server that takes long to build.
+	s2LiteTests = "^TestClientWithS2Lite$"
 )
 
 func run(m *testing.M) int {
@@ -47,6 +49,9 @@ func run(m *testing.M) int {
 	}
 	if harness.BucketAlone() {
 		others += "|" + tableTests
+	}
+	if os.Getenv(s2LiteVariable) == "" {
+		others += "|" + s2LiteTests
 	}
 	if asked := flag.Lookup("test.skip").Value.String(); asked != "" {
 		others += "|" + asked
