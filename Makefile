@@ -1,5 +1,5 @@
 # What people run. The scripts behind it are in tools/; each says at its top what it does.
-.PHONY: help run build test e2e sdk-suites lint generate bench bench-shared bench-bucket
+.PHONY: help run build test e2e sdk-suites lint generate bench bench-shared bench-functions package-functions bench-bucket
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -36,3 +36,9 @@ bench-shared: ## the same on a bucket and a table, beside those two alone
 
 bench-bucket: ## the same on a bucket alone (STORE=minio for another than versitygw)
 	BENCH_COMMAND="make bench-bucket$(if $(STORE), STORE=$(STORE))" TAILRACE_E2E_STORES=s3+s3 tools/with-servers $(or $(STORE),versitygw) -- go run ./e2e/bench $(ARGS)
+
+bench-functions: ## measure the Lambda functions beside one that does nothing, in the emulator of AWS
+	BENCH_COMMAND="make bench-functions" tools/with-servers versitygw dynalite -- go run ./e2e/bench/functions $(ARGS)
+
+package-functions: ## bin/functions/ARCH/NAME.zip of the Lambda functions, the same bytes on every machine (ARGS="-arch arm64")
+	go run ./tools/packagefunctions $(ARGS)

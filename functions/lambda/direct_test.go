@@ -72,7 +72,7 @@ func TestMaintainTellsWhatItDid(t *testing.T) {
 	}
 	for _, event := range []string{fixture(t, "schedule"), `{"operation":"maintain"}`} {
 		got := decode[report](t, r.must(Maintain, event))
-		if !got.Completed || got.Upkeep.Streams != 3 || got.Upkeep.Basins != 1 {
+		if !got.Completed || got.Streams != 3 || got.Basins != 1 {
 			t.Errorf("the report is %+v", got)
 		}
 	}

@@ -64,10 +64,32 @@ var progressKey = coordinator.Key{Part: "store", Sort: "maintenance"}
 
 // report is what a run answers.
 type report struct {
-	Swept     tenancy.Swept        `json:"swept"`
-	Upkeep    tenancy.UpkeepReport `json:"upkeep"`
-	Repaired  bool                 `json:"repaired"`
-	Completed bool                 `json:"completed"` // every stream was looked at
+	// Work of the directory that was due: done, waiting for something, failed and to be tried again.
+	WorkDone   int64 `json:"work_done"`
+	WorkLeft   int64 `json:"work_left"`
+	WorkFailed int64 `json:"work_failed"`
+
+	Basins       int `json:"basins"`
+	Streams      int `json:"streams"`
+	DeletedEmpty int `json:"deleted_empty"`
+	Forgotten    int `json:"forgotten"`
+
+	ObjectsDeleted     int    `json:"objects_deleted"`
+	BytesDeleted       uint64 `json:"bytes_deleted"`
+	ObjectsFailed      int    `json:"objects_failed"`
+	ObjectsQuarantined int    `json:"objects_quarantined"`
+
+	Repaired  bool `json:"repaired"`  // the whole directory was walked
+	Completed bool `json:"completed"` // every stream was looked at
+}
+
+func reportOf(s tenancy.Swept, u tenancy.UpkeepReport) report {
+	return report{
+		WorkDone: s.Done, WorkLeft: s.Left, WorkFailed: s.Failed,
+		Basins: u.Basins, Streams: u.Streams, DeletedEmpty: u.DeletedEmpty, Forgotten: u.Forgotten,
+		ObjectsDeleted: u.Collected.Deleted, BytesDeleted: uint64(u.Collected.Bytes),
+		ObjectsFailed: u.Collected.Failed, ObjectsQuarantined: u.Collected.Quarantined,
+	}
 }
 
 // run does what is due until ctx ends: deletions and creations left half done, then a round over all streams (floors,
@@ -75,19 +97,21 @@ type report struct {
 func (m *maintenance) run(ctx context.Context) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var r report
 	at, version, err := m.load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var failed []error
-	if r.Swept, err = m.directory.Sweep(ctx); err != nil {
+	swept, err := m.directory.Sweep(ctx)
+	if err != nil {
 		failed = append(failed, fmt.Errorf("sweep: %w", err))
 	}
 	m.upkeep.Last = at.Last
-	if r.Upkeep, err = m.upkeep.Round(ctx); err != nil && ctx.Err() == nil {
+	looked, err := m.upkeep.Round(ctx)
+	if err != nil && ctx.Err() == nil {
 		failed = append(failed, fmt.Errorf("upkeep: %w", err))
 	}
+	r := reportOf(swept, looked)
 	if r.Completed = ctx.Err() == nil; r.Completed && m.now().Sub(at.Repaired) >= repairPeriod {
 		if err := m.directory.Repair(ctx); err != nil && ctx.Err() == nil {
 			failed = append(failed, fmt.Errorf("repair: %w", err))
