@@ -98,7 +98,7 @@ func (e *Emulated) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 }
 
 // initReport is the line by which the emulator tells how long the function took to start.
-var initReport = regexp.MustCompile(`INIT_REPORT Init Duration: ([0-9.]+) ms|INIT REPORT.*?([0-9.]+) ms`)
+var initReport = regexp.MustCompile(`INIT REPORT\(durationMs: ([0-9.]+)\)`)
 
 // InitMillis is what the emulator says of the function's start; empty if it has said nothing yet.
 func (e *Emulated) InitMillis() string {
@@ -106,7 +106,7 @@ func (e *Emulated) InitMillis() string {
 	if found == nil {
 		return ""
 	}
-	return found[1] + found[2]
+	return found[1]
 }
 
 // Kill ends the emulator and the function.
