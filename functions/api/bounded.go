@@ -22,6 +22,20 @@ type Bounded interface {
 	Fits(media string, body []byte) bool
 }
 
+// Limited is a ResponseWriter that sends an answer while it is made, up to some size. An event stream or a session ends when
+// it is nearly full, so that its client goes on in another one.
+type Limited interface {
+	http.ResponseWriter
+	// Full reports whether there may be no room for another event.
+	Full() bool
+}
+
+// ends reports whether an answer has to end behind an event of so many records that was just written.
+func (x *exchange) ends(records int) bool {
+	limited, ok := x.ResponseWriter.(Limited)
+	return x.bounded != nil && records > 0 || ok && limited.Full()
+}
+
 // cut shortens an event until what encode makes of it fits. An event of one record that does not fit is refused.
 func (x *exchange) cut(e *coordinator.ReadEvent, media string, encode func() []byte) ([]byte, error) {
 	for {

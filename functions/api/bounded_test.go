@@ -104,3 +104,30 @@ func TestBL124WaitEndsBeforeTheDeadline(t *testing.T) {
 		}
 	})
 }
+
+// limited takes an answer while it is made, up to so many bytes.
+type limited struct {
+	*httptest.ResponseRecorder
+	most int
+}
+
+func (l limited) Full() bool { return l.Body.Len() >= l.most }
+
+// An event stream that nearly fills what may be sent ends, and can be resumed.
+func TestLimitedEventsEndWhenFull(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.create("s")
+	for range 4 {
+		r.append("s", `{"records":[{"body":"`+strings.Repeat("x", 900_000)+`"}]}`)
+	}
+	q := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/streams/s/records?seq_num=0", nil)
+	q.Header.Set("s2-basin", basin)
+	q.Header.Set("accept", "text/event-stream")
+	w := limited{httptest.NewRecorder(), 1_500_000}
+	r.handler.ServeHTTP(w, q)
+	text := w.Body.String()
+	if strings.Count(text, "event: batch\n") != 2 || !strings.Contains(text, "\nid: 1,2,") || !strings.Contains(text, "server_draining") || strings.Contains(text, "[DONE]") {
+		t.Errorf("%d events in %d bytes, which end with %q", strings.Count(text, "event: batch\n"), len(text), text[len(text)-100:])
+	}
+}

@@ -65,12 +65,12 @@ func (h *handler) pump(ctx context.Context, x *exchange, reader *coordinator.Rea
 				return ctx.Err() // the client is gone
 			}
 		}
-		last := x.bounded != nil && len(e.Records) > 0
+		records := len(e.Records)
 		x.armWrite()
 		var sent error
 		switch {
 		case err == nil:
-			if sent = f.event(&e); sent == nil && last {
+			if sent = f.event(&e); sent == nil && x.ends(records) {
 				err = errTimeIsUp
 				sent = f.failed(streamError(err))
 			}

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/tailrace-streams/tailrace/wire"
 )
 
 // streamer is the http.ResponseWriter of an answer that goes out while it is made.
@@ -18,7 +20,18 @@ type streamer struct {
 	once   sync.Once
 	status int
 	sent   http.Header
+	bytes  int64 // of the body so far
 }
+
+// The size that the platform takes for an answer that streams, unless its quota was raised, and what of it is kept for the
+// last event, which may be a MiB of control characters.
+const (
+	streamMax   = 20 << 20
+	streamSpare = wire.SSEEventSizeMax
+)
+
+// Full implements api.Limited.
+func (w *streamer) Full() bool { return w.bytes > streamMax-streamSpare }
 
 // Header implements http.ResponseWriter, as do WriteHeader and Write.
 func (w *streamer) Header() http.Header { return w.header }
@@ -39,6 +52,7 @@ func (w *streamer) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
+	w.bytes += int64(len(b))
 	return w.body.Write(b)
 }
 
