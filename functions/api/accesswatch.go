@@ -23,6 +23,7 @@ func (h *handler) whileGood(ctx context.Context, x *exchange) (context.Context, 
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	x.good = ctx
 	w := &tokenWatch{h: h, bearer: x.bearer, ctx: ctx, cancel: cancel, judged: time.Now()}
 	w.mu.Lock()
 	defer w.mu.Unlock()

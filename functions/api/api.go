@@ -76,12 +76,16 @@ func New(o Options) (http.Handler, error) {
 }
 
 // waiting is unary for a read that may wait for a revision.
-func (h *handler) waiting(r *http.Request, t *terms) (context.Context, context.CancelFunc) {
-	limit := h.o.RequestTimeout
-	if t.Min != nil {
-		limit += t.Timeout
+func (h *handler) waiting(x *exchange, r *http.Request, t *terms) (context.Context, context.CancelFunc) {
+	if t.Min == nil {
+		return h.unary(r)
 	}
-	return context.WithTimeout(r.Context(), limit)
+	good, end := h.whileGood(r.Context(), x)
+	ctx, cancel := context.WithTimeout(good, h.o.RequestTimeout+t.Timeout)
+	return ctx, func() {
+		cancel()
+		end()
+	}
 }
 
 // unary bounds a request that is not a stream, once its body is there.

@@ -21,7 +21,7 @@ func (h *handler) listBasins(x *exchange, r *http.Request) error {
 	if t.Min != nil && t.Min.Stream != "" {
 		return wire.Errorf(t.At, "the revision demanded is of a stream, and says nothing about basins")
 	}
-	ctx, cancel := h.waiting(r, &t)
+	ctx, cancel := h.waiting(x, r, &t)
 	defer cancel()
 	view := viewOf(&q, x.principal.Scope.Basins)
 	key := pageKey{kind: wire.BasinNames, listing: true, prefix: q.Prefix, startAfter: q.StartAfter, limit: q.Limit}
@@ -98,7 +98,7 @@ func (h *handler) getBasin(x *exchange, r *http.Request) error {
 	if err := t.about(name, ""); err != nil {
 		return err
 	}
-	ctx, cancel := h.waiting(r, &t)
+	ctx, cancel := h.waiting(x, r, &t)
 	defer cancel()
 	got, err := h.get(ctx, x, name, pageKey{}, &t, func(ctx context.Context) (p page, err error) {
 		p.basin, p.config, err = h.o.Directory.GetBasin(ctx, name)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ type exchange struct {
 	// principal is who asks; nil if nobody was asked, as for the public paths. bearer is their token, never to be logged.
 	principal *tenancy.Principal
 	bearer    string
+	good      context.Context // ends when the token does, if the answer may take long; else nil
 
 	stream bool // an event stream or a session: how long it lasts says nothing
 

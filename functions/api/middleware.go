@@ -94,6 +94,12 @@ func (h *handler) fail(x *exchange, r *http.Request, err error) {
 	if readOnly(r) {
 		err = unapplied{err}
 	}
+	if x.good != nil && errors.Is(err, context.Canceled) {
+		// What was under way was given up because of the token, and knows only that it was.
+		if ended := authenticationEnded(x.good); ended != nil {
+			err = unapplied{ended}
+		}
+	}
 	x.failure = err
 	if x.status != 0 {
 		return

@@ -142,9 +142,6 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 	}
 	defer reader.Close()
 	event, err := reader.Next(ctx)
-	if ended := authenticationEnded(ctx); ended != nil {
-		return ended
-	}
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (h *handler) listStreams(x *exchange, r *http.Request) error {
 	if err := t.about(basin, named); err != nil {
 		return err
 	}
-	ctx, cancel := h.waiting(r, &t)
+	ctx, cancel := h.waiting(x, r, &t)
 	defer cancel()
 	key := pageKey{kind: wire.StreamNames, listing: true, prefix: q.Prefix, startAfter: q.StartAfter, limit: q.Limit}
 	got, err := h.get(ctx, x, basin, key, &t, func(ctx context.Context) (p page, err error) {
@@ -105,7 +105,7 @@ func (h *handler) getStream(x *exchange, r *http.Request) error {
 	if err := t.about(basin, stream); err != nil {
 		return err
 	}
-	ctx, cancel := h.waiting(r, &t)
+	ctx, cancel := h.waiting(x, r, &t)
 	defer cancel()
 	if t.Asked {
 		v, revision, err := h.view(ctx, x, basin, stream, tenancy.Use{}, &t)

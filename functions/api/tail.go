@@ -20,7 +20,7 @@ func (h *handler) checkTail(x *exchange, r *http.Request) error {
 	if err := t.about(basin, stream); err != nil {
 		return err
 	}
-	ctx, cancel := h.waiting(r, &t)
+	ctx, cancel := h.waiting(x, r, &t)
 	defer cancel()
 	if t.Asked {
 		v, revision, err := h.view(ctx, x, basin, stream, onRead(nil), &t)
