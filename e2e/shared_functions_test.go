@@ -317,8 +317,16 @@ func TestSharedFunctionsBL126DeadConnections(t *testing.T) {
 // head's log stays below its mark.
 func TestSharedFunctionsBL127NothingAfterTheAnswer(t *testing.T) {
 	t.Parallel()
-	_, heads, through, past := functionStores(t)
+	s3, heads, through, past := functionStores(t)
 	makeFunctionBasin(t, startFunction(t, "control", past))
+	sent := func() (n int) {
+		for _, proxy := range []*faultproxy.Proxy{s3, heads} {
+			for _, count := range proxy.Counted() {
+				n += count
+			}
+		}
+		return n
+	}
 	const appends = 40
 	for i := 0; i < appends; {
 		writer := startFunction(t, "append", through)
@@ -328,18 +336,15 @@ func TestSharedFunctionsBL127NothingAfterTheAnswer(t *testing.T) {
 			}
 			i++
 		}
-		// Stopped in the instant of its answer, and never to go on.
-		if err := writer.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
+		sent()
+		time.Sleep(200 * time.Millisecond) // in which a move that was left for later would begin
+		if n := sent(); n != 0 {
+			t.Errorf("%d requests to the stores after the answer", n)
 		}
-		heads.Counted()
 		writer.Kill()
 	}
 	if got := readBodies(t, past, "s"); len(got) != appends {
 		t.Errorf("%d records are stored, %d were acknowledged", len(got), appends)
-	}
-	if heads.Counted()[faultproxy.UpdateItem] != 0 {
-		t.Error("a process that was stopped has sent something")
 	}
 }
 
@@ -351,9 +356,10 @@ func TestSharedFunctionsKeepTheirBudget(t *testing.T) {
 	}
 	var budget struct {
 		BinaryBytes int64 `json:"binary_bytes"`
+		InitMs      int64 `json:"init_ms"`
 		InitCPUMs   int64 `json:"init_cpu_ms"`
 	}
-	if err := json.Unmarshal(text, &budget); err != nil || budget.BinaryBytes == 0 || budget.InitCPUMs == 0 {
+	if err := json.Unmarshal(text, &budget); err != nil || budget.BinaryBytes == 0 || budget.InitMs == 0 || budget.InitCPUMs == 0 {
 		t.Fatalf("the budget is %+v, %v", budget, err)
 	}
 	_, _, _, flags := functionStores(t)
@@ -363,14 +369,15 @@ func TestSharedFunctionsKeepTheirBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		least := time.Hour
-		for range 3 {
-			_, cpu := startFunction(t, name, flags).Init()
-			least = min(least, cpu)
+		// The least of several, since the machine may be doing other things.
+		leastWall, leastCPU := time.Hour, time.Hour
+		for range 5 {
+			wall, cpu := startFunction(t, name, flags).Init()
+			leastWall, leastCPU = min(leastWall, wall), min(leastCPU, cpu)
 		}
-		t.Logf("%s: %d bytes, %s of a processor to start", name, info.Size(), least)
-		if info.Size() > budget.BinaryBytes || least.Milliseconds() > budget.InitCPUMs {
-			t.Errorf("%s has %d bytes and starts in %s, beyond functions/budget.json", name, info.Size(), least)
+		t.Logf("%s: %d bytes, starts in %s, with %s of a processor", name, info.Size(), leastWall.Round(time.Millisecond), leastCPU)
+		if info.Size() > budget.BinaryBytes || leastWall.Milliseconds() > budget.InitMs || leastCPU.Milliseconds() > budget.InitCPUMs {
+			t.Errorf("%s has %d bytes and starts in %s, with %s of a processor, beyond functions/budget.json", name, info.Size(), leastWall, leastCPU)
 		}
 	}
 }
