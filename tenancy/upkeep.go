@@ -92,11 +92,11 @@ func (u *Upkeep) Round(ctx context.Context) (UpkeepReport, error) {
 	for _, b := range basins {
 		report.Basins++
 		failed.add(u.basin(ctx, b, limit, &report))
+		u.Last = b.ID // also if the time ran out in it: one that is too large for a round must not keep out the others
 		if ctx.Err() != nil {
 			failed.add(ctx.Err())
 			break
 		}
-		u.Last = b.ID
 	}
 	return report, errors.Join(failed...)
 }
