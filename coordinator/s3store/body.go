@@ -78,10 +78,10 @@ func (h history) then(by writerID, seq uint64, kept int) history {
 }
 
 // made reports whether the write with a number is that one of a writer, who has made none after it; known is false if the history
-// does not say.
+// does not say. One that is shorter than that number says nothing: the write may be to come.
 func (h history) made(count uint64, by writerID, seq uint64) (yes, known bool) {
 	if count > h.count {
-		return false, true
+		return false, false
 	}
 	for _, w := range h.last {
 		switch {

@@ -44,7 +44,7 @@ func judge(err error) fate {
 		return refused // nothing has left
 	case e.Status == http.StatusPreconditionFailed, e.Status == http.StatusNotFound && e.Code == "NoSuchKey":
 		return lost
-	case e.Status == http.StatusConflict, postponing[e.Code]:
+	case e.Status == http.StatusConflict && e.Code != "", postponing[e.Code]:
 		return postponed // a conflict with a request under way decides nothing (BL-093)
 	case e.Status < 400 || e.Status >= 500 || e.Code == "" || e.Code == "RequestTimeout" || e.Status == http.StatusRequestTimeout:
 		return unknown

@@ -90,6 +90,9 @@ func (r *registers[T]) read(ctx context.Context, key string) (*state[T], error) 
 		before, _ := r.known.GetIfPresent(key)
 		data, tag, err := r.objects.GetTagged(ctx, key)
 		if errors.Is(err, segments.ErrObjectNotFound) {
+			if before != nil && r.remains && n < staleReads-1 {
+				continue
+			}
 			r.known.Invalidate(key)
 			return &state[T]{}, nil
 		}
@@ -163,14 +166,17 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 	for began := time.Now(); ; wait = min(2*wait, postponeMost) {
 		r.writes.Add(1)
 		tag, err := r.objects.PutIf(ctx, key, body, from.tag)
-		if err == nil {
+		if err == nil && tag != "" {
 			next.tag = tag
 			r.learn(key, next)
 			return next, nil
 		}
+		if err == nil { // from something in between: a store that was probed has named a tag
+			return r.settle(ctx, key, from, next, seq, errUntagged)
+		}
 		switch judge(err) {
 		case lost:
-			return r.settle(ctx, key, next, seq, err)
+			return r.settle(ctx, key, from, next, seq, err)
 		case unknown:
 			r.known.Invalidate(key)
 			return nil, inDoubt(err)
@@ -187,21 +193,35 @@ func (r *registers[T]) write(ctx context.Context, key string, from *state[T], va
 	}
 }
 
-// settle finds out who has replaced a state, after a write of ours was told that it is no more. It may have been that write
-// itself: something between us and the store may have sent it twice.
-func (r *registers[T]) settle(ctx context.Context, key string, ours *state[T], seq uint64, cause error) (*state[T], error) {
-	r.known.Invalidate(key)
+// errUntagged is why an answer is not believed.
+var errUntagged = fmt.Errorf("the answer to a write has no strong ETag: %w", s3objects.ErrMisbehaves)
+
+// settle finds out who has replaced a state, after a write of ours was told that it is no more, or was not told enough. It may
+// have been that write itself: something between us and the store may have sent it twice. Where the state is still there, or
+// it cannot be seen who has replaced it, that write may be to come, or may have been: only what is known to be somebody
+// else's is a lost race.
+func (r *registers[T]) settle(ctx context.Context, key string, from, ours *state[T], seq uint64, cause error) (*state[T], error) {
 	found, err := r.read(ctx, key)
 	if err != nil {
+		r.known.Invalidate(key)
 		return nil, inDoubt(fmt.Errorf("%w, and then: %w", cause, err))
+	}
+	if found.absent() {
+		// What was there is gone, and no write for it can be applied any more. That it was not before, only a value tells which
+		// nobody removes: a head, and a tombstone that is wanted is as good as there.
+		if !from.absent() && (r.remains || r.codec.dead(ours.value)) {
+			return nil, &lostRace[T]{found}
+		}
+		return nil, inDoubt(fmt.Errorf("%w, and there is nothing", cause))
 	}
 	yes, known := found.history.made(ours.history.count, r.writer, seq)
 	switch {
 	case yes:
 		// What we wrote was the state for a moment, whatever has come since.
 		return ours, nil
-	case !known && !found.absent():
-		return nil, inDoubt(fmt.Errorf("%w, and many others have written since", cause))
+	case !known:
+		r.known.Invalidate(key)
+		return nil, inDoubt(fmt.Errorf("%w, and what is there does not tell by whom", cause))
 	}
 	return nil, &lostRace[T]{found}
 }

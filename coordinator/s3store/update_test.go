@@ -137,6 +137,9 @@ func TestOutcomes(t *testing.T) {
 		"too slow for the store":    {fakes3.Fault{Status: 400, Code: "RequestTimeout"}, coordinator.ErrUnknown, 1},
 		"too few drives":            {fakes3.Fault{Status: 503, Code: "SlowDownWrite"}, coordinator.ErrUnknown, 1},
 		"no word of the store's":    {fakes3.Fault{Status: 503}, coordinator.ErrUnknown, 1},
+		"a conflict, says a proxy":  {fakes3.Fault{Status: 409}, coordinator.ErrUnknown, 1},
+		"yes, says a proxy":         {fakes3.Fault{Status: 200}, coordinator.ErrUnknown, 1},
+		"no, and nothing was there": {fakes3.Fault{Status: 412, Code: "PreconditionFailed"}, coordinator.ErrUnknown, 1},
 		"forbidden":                 {fakes3.Fault{Status: 403, Code: "AccessDenied"}, coordinator.ErrNotApplied, 1},
 		"no bucket":                 {fakes3.Fault{Status: 404, Code: "NoSuchBucket"}, coordinator.ErrNotApplied, 1},
 		"damaged on its way":        {fakes3.Fault{Status: 400, Code: "BadDigest"}, coordinator.ErrNotApplied, 1},
@@ -334,6 +337,99 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// A writer is told that his state is no more, and reads that it is: then his write may be under way. Nothing is made of it, or it
+// would be made twice.
+func TestSettleBeforeItArrives(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(*fakes3.Server){
+		"late": func(f *fakes3.Server) {
+			f.On(fakes3.First(1, fakes3.Is(fakes3.OpPut), fakes3.Fault{Status: 412, Code: "PreconditionFailed", Late: 1}))
+		},
+		"late, by a page": func(f *fakes3.Server) {
+			f.On(fakes3.First(1, fakes3.Is(fakes3.OpPut), fakes3.Fault{Status: 412, Late: 1}))
+		},
+		"stale": func(f *fakes3.Server) {
+			f.SetQuirks(fakes3.Quirks{RepeatPuts: true})
+			f.On(fakes3.First(1, fakes3.Is(fakes3.OpGet), fakes3.Fault{Stale: true}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onPipe(t, func(t *testing.T, fake *fakes3.Server, s *Store) {
+				ctx, h := t.Context(), storetest.NewHead()
+				row := coordinator.Row{Key: coordinator.Key{Part: "p", Sort: "s"}, ID: coordinator.NewOpID()}
+				if err := errors.Join(s.Create(ctx, h), ignore(s.Put(ctx, row, 0))); err != nil {
+					t.Fatal(err)
+				}
+				for what, write := range map[string]func() error{
+					"Commit": func() error { return ignore(s.Commit(ctx, h.Stream, plainCommit(1))) },
+					"Put":    func() error { return ignore(s.Put(ctx, row, 1)) },
+					"Create": func() error { return s.Create(ctx, storetest.NewHead()) },
+				} {
+					fault(fake)
+					if err := write(); err != nil && !errors.Is(err, coordinator.ErrUnknown) {
+						t.Errorf("%s: %v", what, err)
+					}
+					fake.On(nil)
+					fake.SetQuirks(fakes3.Quirks{})
+				}
+				time.Sleep(time.Minute)
+				if got, err := s.Load(ctx, h.Stream); err != nil || got.Tail != 1 {
+					t.Errorf("one commit has made the tail %d: %v", got.Tail, err)
+				}
+			})
+		})
+	}
+}
+
+// A row that is gone, with its tombstone, does not tell whose the last write was.
+func TestSettleWithoutATombstone(t *testing.T) {
+	t.Parallel()
+	for _, version := range []uint64{0, 1} {
+		onPipe(t, func(t *testing.T, fake *fakes3.Server, s *Store) {
+			ctx, row := t.Context(), coordinator.Row{Key: coordinator.Key{Part: "work", Sort: "s"}, ID: coordinator.NewOpID()}
+			other := mustDial(t, Options{Bucket: s.objectsOptions(fake), UsedOnce: func(string) bool { return true }})
+			if version == 1 {
+				if _, err := s.Put(ctx, row, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var get atomic.Bool
+			put := fakes3.First(1, fakes3.Is(fakes3.OpPut), fakes3.Fault{Status: 412, Code: "PreconditionFailed", Late: 1})
+			fake.On(func(r fakes3.Request) fakes3.Fault {
+				if r.Op == fakes3.OpGet && get.CompareAndSwap(false, true) {
+					return fakes3.Fault{Delay: time.Second}
+				}
+				return put(r)
+			})
+			answer := make(chan error, 1)
+			go func() { answer <- ignore(s.Put(ctx, row, version)) }()
+			time.Sleep(time.Millisecond)
+			if err := other.Delete(ctx, row.Key, version+1); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-answer; !errors.Is(err, coordinator.ErrUnknown) {
+				t.Errorf("over version %d: %v", version, err)
+			}
+		})
+	}
+}
+
+// A head that is known is not taken for absent at the store's first word.
+func TestKnownHeadIsNotAbsent(t *testing.T) {
+	t.Parallel()
+	onPipe(t, func(t *testing.T, fake *fakes3.Server, s *Store) {
+		h := storetest.NewHead()
+		if err := s.Create(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		fake.On(fakes3.First(1, fakes3.Is(fakes3.OpGet), fakes3.Fault{Status: 404, Code: "NoSuchKey"}))
+		if _, err := s.Load(t.Context(), h.Stream); err != nil {
+			t.Errorf("Load: %v", err)
+		}
+	})
+}
+
 // BL-094: the object of a head goes under a running server, or becomes another's. The next write fails definitely and makes
 // nothing.
 func TestBL094HeadVanishes(t *testing.T) {
@@ -379,7 +475,7 @@ func TestBL104StaleAndUntagged(t *testing.T) {
 			t.Errorf("nothing but stale reads: %v, tail %d", err, got.Tail)
 		}
 		fresh := mustDial(t, Options{Bucket: s.objectsOptions(fake)}) // which cannot know
-		if _, err := fresh.Commit(ctx, h.Stream, plainCommit(4)); !errors.Is(err, coordinator.ErrNotApplied) {
+		if _, err := fresh.Commit(ctx, h.Stream, plainCommit(4)); !errors.Is(err, coordinator.ErrUnknown) {
 			t.Errorf("a commit on stale reads: %v", err)
 		}
 		fake.SetQuirks(fakes3.Quirks{NoETag: true})
