@@ -42,7 +42,7 @@ func judge(err error) fate {
 	switch {
 	case !ok || !e.Sent:
 		return refused // nothing has left
-	case e.Status == http.StatusPreconditionFailed, e.Status == http.StatusNotFound && e.Code == "NoSuchKey":
+	case e.Status == http.StatusPreconditionFailed, isMissing(err):
 		return lost
 	case e.Status == http.StatusConflict && e.Code != "", postponing[e.Code]:
 		return postponed // a conflict with a request under way decides nothing (BL-093)
@@ -50,6 +50,12 @@ func judge(err error) fate {
 		return unknown
 	}
 	return refused
+}
+
+// isMissing reports whether the store has said that there is no object to be replaced.
+func isMissing(err error) bool {
+	e, ok := errors.AsType[*s3objects.Error](err)
+	return ok && e.Status == http.StatusNotFound && e.Code == "NoSuchKey"
 }
 
 // notApplied marks an error after which the write is definitely not applied, whatever became of what failed.

@@ -207,9 +207,9 @@ func (r *registers[T]) settle(ctx context.Context, key string, from, ours *state
 		return nil, inDoubt(fmt.Errorf("%w, and then: %w", cause, err))
 	}
 	if found.absent() {
-		// What was there is gone, and no write for it can be applied any more. That it was not before, only a value tells which
-		// nobody removes: a head, and a tombstone that is wanted is as good as there.
-		if !from.absent() && (r.remains || r.codec.dead(ours.value)) {
+		// What was there is gone. That it was gone before our write came, the store has said itself, or does not matter to who
+		// wants a row deleted.
+		if !from.absent() && (isMissing(cause) || r.codec.dead(ours.value)) {
 			return nil, &lostRace[T]{found}
 		}
 		return nil, inDoubt(fmt.Errorf("%w, and there is nothing", cause))
