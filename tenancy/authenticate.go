@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"time"
+
+	"github.com/tailrace-streams/tailrace/coordinator/recall"
 )
 
 // verdict is what a token was found to be: a principal, or none if it is not good. Both are remembered.
@@ -28,7 +30,7 @@ func (a *Accounts) Authenticate(ctx context.Context, bearer string) (*Principal,
 		return nil, ErrUnauthenticated // known by itself, without a read
 	}
 	v, ok := a.verdicts.GetIfPresent(sum)
-	if !ok || time.Since(v.read) >= a.age {
+	if !ok || recall.Age(v.read) >= a.age {
 		var err error
 		if v, err = a.look(ctx, sum, c); err != nil {
 			return nil, untouched(err)
@@ -56,6 +58,9 @@ func (a *Accounts) look(ctx context.Context, sum [sha256.Size]byte, c claim) (ve
 		var err error
 		if v.principal, err = a.read(ctx, sum, c); err != nil {
 			return nil, err
+		}
+		if recall.Age(v.read) >= a.age {
+			return nil, context.DeadlineExceeded // the process was stopped meanwhile, which the time-out does not see
 		}
 		a.verdicts.Set(sum, v)
 		return v, nil

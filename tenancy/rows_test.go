@@ -2,6 +2,8 @@ package tenancy
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -208,5 +210,27 @@ func TestNoSecrets(t *testing.T) {
 	must(t, err)
 	if strings.Contains(string(row.Value), "secret-token") || !json.Valid(row.Value) {
 		t.Errorf("stored %s", row.Value)
+	}
+	a := w.accounts(AccountsOptions{})
+	made, err := a.EnsureRoot(t.Context())
+	must(t, err)
+	bearer, err := a.Issue(t.Context(), operator(), TokenSpec{ID: "t", Scope: Everything()})
+	must(t, err)
+	for text, key := range map[string]coordinator.Key{made: rootKey(), bearer: tokenKey(DefaultAccount, "t")} {
+		raw, err := base64.RawURLEncoding.DecodeString(text[len(bearerPrefix):])
+		must(t, err)
+		secret := raw[len(raw)-secretBytes:]
+		row, err := w.store.Get(t.Context(), key)
+		must(t, err)
+		for _, form := range []string{
+			text[len(text)-40:], string(secret), hex.EncodeToString(secret), base64.StdEncoding.EncodeToString(secret), base64.RawURLEncoding.EncodeToString(secret),
+		} {
+			if strings.Contains(string(row.Value), form) {
+				t.Errorf("the secret of a token is in %s", row.Value)
+			}
+		}
+		if !strings.Contains(string(row.Value), hexOf(digestOf(text))) {
+			t.Errorf("its hash is not in %s", row.Value)
+		}
 	}
 }

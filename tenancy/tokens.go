@@ -80,6 +80,9 @@ func (a *Accounts) judge(by *Principal, spec *TokenSpec) (expires uint64, err er
 	if err := checkName("token", spec.ID); err != nil || len(spec.ID) > tokenIDMax {
 		return 0, invalid("id: must be valid UTF-8 of 1 to %d bytes", tokenIDMax)
 	}
+	if spec.ID == RootToken || spec.ID == ".." {
+		return 0, invalid("id: must not be %q, which is no segment of a path", spec.ID)
+	}
 	// The two texts are compared, to the letter, by tests of public clients.
 	if spec.Scope.Permitted() == 0 {
 		return 0, invalid("Access token permissions cannot be empty")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/coordinator/storetest"
@@ -127,6 +128,7 @@ func TestIssueRefuses(t *testing.T) {
 		"time":                    {TokenSpec{ID: "mine-5", Scope: read, ExpiresAt: start.Add(time.Hour)}, nil},
 		"more time":               {TokenSpec{ID: "mine-2", Scope: read, ExpiresAt: start.Add(time.Hour + time.Millisecond)}, ErrDenied},
 		"the past":                {TokenSpec{ID: "mine-2", Scope: read, ExpiresAt: start}, &invalid},
+		"the root's id":           {TokenSpec{ID: RootToken, Scope: read}, ErrDenied},
 		"a long id":               {TokenSpec{ID: "mine-" + strings.Repeat("x", 92), Scope: read}, &invalid},
 	} {
 		_, err := a.Issue(ctx, by, c.spec)
@@ -156,6 +158,12 @@ func TestIssueRefuses(t *testing.T) {
 		t.Errorf("the issuer is shown %+v, %v", page.Tokens, err)
 	}
 	wantErr(t, a.Revoke(ctx, by, "mine-1"), ErrDenied)
+	// Nobody at all issues a token that the audit log would take for the root token, or that no path can revoke.
+	for _, id := range []string{RootToken, ".."} {
+		if _, err := a.Issue(ctx, root(t, a), TokenSpec{ID: id, Scope: read}); !errors.As(err, &invalid) {
+			t.Errorf("issue %q: %v", id, err)
+		}
+	}
 }
 
 // TestAccountsApart: tokens with the same id, and basins, of two accounts know nothing of each other.
@@ -413,4 +421,36 @@ func FuzzParseBearer(f *testing.F) {
 			t.Fatalf("%q is %+v, which is written otherwise", text, c)
 		}
 	})
+}
+
+// TestAStopOfTheProcessCounts: what was read before a process, or its machine, was stopped is not believed after it, though
+// the clock that measures time-outs may stand still meanwhile.
+func TestAStopOfTheProcessCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	here, there, ctx := w.accounts(AccountsOptions{RootToken: testRoot, MaxAge: time.Minute}), w.accounts(), t.Context()
+	bearer, err := here.Issue(ctx, root(t, here), TokenSpec{ID: "t", Scope: Everything()})
+	must(t, err)
+	_, err = here.Authenticate(ctx, bearer)
+	must(t, err)
+	must(t, there.Revoke(ctx, root(t, there), "t"))
+	_, err = here.Authenticate(ctx, bearer)
+	must(t, err) // the minute is not over
+	v, _ := here.verdicts.GetIfPresent(digestOf(bearer))
+	v.read = stopped(t, v.read)
+	here.verdicts.Set(digestOf(bearer), v)
+	_, err = here.Authenticate(ctx, bearer)
+	wantErr(t, err, ErrUnauthenticated)
+}
+
+// stopped is a moment as it looks when the machine has been stopped for an hour since: by the wall clock alone it is that
+// much longer ago. No function of package time makes such a one, so this knows where the wall clock's seconds are.
+func stopped(t *testing.T, moment time.Time) time.Time {
+	t.Helper()
+	early := moment
+	*(*uint64)(unsafe.Pointer(&early)) -= uint64(time.Hour/time.Second) << 30
+	if moment.Sub(early) != 0 || moment.Round(0).Sub(early.Round(0)) != time.Hour {
+		t.Fatalf("%v is not %v an hour earlier by the wall clock alone", early, moment)
+	}
+	return early
 }

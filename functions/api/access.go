@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/tailrace-streams/tailrace/coordinator/recall"
 	"github.com/tailrace-streams/tailrace/segments"
 	"github.com/tailrace-streams/tailrace/tenancy"
 	"github.com/tailrace-streams/tailrace/wire"
@@ -50,6 +52,7 @@ func (h *handler) authenticate(x *exchange, r *http.Request) (*http.Request, err
 			return r, nil
 		}
 		bearer, err := bearerOf(r.Header)
+		x.judged = time.Now()
 		if err == nil {
 			x.principal, err = h.o.Access.Authenticate(r.Context(), bearer)
 		}
@@ -59,6 +62,17 @@ func (h *handler) authenticate(x *exchange, r *http.Request) (*http.Request, err
 		x.bearer = bearer
 	}
 	return r.WithContext(tenancy.WithPrincipal(r.Context(), x.principal)), nil
+}
+
+// stillGood asks again for the token of a request that has taken long to come: with one that is held back, nothing is done
+// that the token no longer permits.
+func (h *handler) stillGood(x *exchange, r *http.Request) error {
+	if h.o.Access == nil || recall.Age(x.judged) < h.o.Recheck {
+		return nil
+	}
+	x.judged = time.Now()
+	_, err := h.o.Access.Authenticate(r.Context(), x.bearer)
+	return err
 }
 
 // bearerOf is the token of the one header Authorization, which has the scheme as S2 clients write it.

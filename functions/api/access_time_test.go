@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -146,4 +147,97 @@ func TestTokensThatCannotBeJudged(t *testing.T) {
 			t.Errorf("ended after %s", took)
 		}
 	})
+}
+
+// lateBody is a body that comes after something else has happened.
+type lateBody struct {
+	first func()
+	io.Reader
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	if b.first != nil {
+		b.first()
+		b.first = nil
+	}
+	return b.Reader.Read(p)
+}
+
+// A request whose body is held back does nothing that its token no longer permits, and goes on if the token is good.
+func TestAHeldBackBodyDoesNotOutliveItsToken(t *testing.T) {
+	t.Parallel()
+	const scope = `{"ops":["append","issue-access-token","create-stream"],"access_tokens":{"prefix":""},` + allStreams + `}`
+	silent := func(c storetest.Call) storetest.Outcome {
+		if c.Op == "Get" && strings.HasPrefix(c.Key.Part, "tokens/") {
+			return storetest.Refuse
+		}
+		return storetest.Pass
+	}
+	for name, c := range map[string]struct {
+		meanwhile func(r *rig)
+		status    int
+		applied   string
+	}{
+		"revoked": {func(r *rig) { r.revoke("t") }, 401, "no"}, "good": {func(*rig) {}, 0, ""},
+		"cannot be judged": {func(r *rig) { r.heads.Set(silent) }, 502, "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newBubbleRig(t, withTokens).rig
+				r.create("s")
+				as := bearer(r.issue("t", scope, false))
+				for i, q := range [][3]string{
+					{"/v1/streams/s/records", one}, {"/v1/streams", `{"stream":"new"}`}, {"/v1/access-tokens", `{"id":"heir","scope":{"ops":["append"]}}`},
+				} {
+					late := &lateBody{func() {
+						if i == 0 {
+							c.meanwhile(r)
+						}
+						time.Sleep(4 * time.Second)
+					}, strings.NewReader(q[1])}
+					request := r.request(t.Context(), "POST", q[0], late, as, jsonBody)
+					request.ContentLength = -1
+					a := r.send(request)
+					if i > 0 && c.status == 401 {
+						continue // refused before the body
+					}
+					if c.status != 0 && a.status != c.status || c.status == 0 && a.status/100 != 2 || a.header.Get("Tailrace-Applied") != c.applied {
+						t.Errorf("%s: %d %s %v", q[0], a.status, a.body, a.header)
+					}
+					if i == 0 && c.status != 0 && r.tail("s") != 0 {
+						t.Error("the append was made")
+					}
+				}
+			})
+		})
+	}
+}
+
+// What waits to be opened, for a revision that does not come, ends with the token as well.
+func TestOpeningEndsWithTheToken(t *testing.T) {
+	t.Parallel()
+	for _, h := range []with{{"Accept", wire.MediaSSE}, {"Content-Type", wire.MediaS2S}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newBubbleRig(t, withTokens).rig
+			r.create("s")
+			as := bearer(r.issue("t", `{"ops":["append","read"],`+allStreams+`}`, false))
+			revision, err := wire.ParseRevision(r.want(r.append("s", one, as), 200, "").header.Get(wire.HeaderRevision), wire.CodeInvalid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			revision.Version += 10
+			answered := make(chan answer)
+			go func() {
+				answered <- r.do("GET", recordsOfS, nil, as, h, with{wire.HeaderMinRevision, revision.String()}, with{wire.HeaderRevisionTimeoutMs, fmt.Sprint(20_000)})
+			}()
+			synctest.Wait()
+			r.revoke("t")
+			revoked := time.Now()
+			a := <-answered
+			r.want(a, http.StatusUnauthorized, "authn")
+			if took := time.Since(revoked); took > revocationBound {
+				t.Errorf("refused after %s", took)
+			}
+		})
+	}
 }

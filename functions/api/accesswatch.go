@@ -24,7 +24,7 @@ func (h *handler) whileGood(ctx context.Context, x *exchange) (context.Context, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	x.good = ctx
-	w := &tokenWatch{h: h, bearer: x.bearer, ctx: ctx, cancel: cancel, judged: time.Now()}
+	w := &tokenWatch{h: h, bearer: x.bearer, ctx: ctx, cancel: cancel, judged: x.judged}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = time.AfterFunc(w.next(x.principal), w.check)
@@ -46,9 +46,10 @@ type tokenWatch struct {
 	timer *time.Timer
 }
 
-// next is when to judge again: soon after the token expires, if that is before the period ends.
+// next is when to judge again: a period after the last time, of which opening the answer may have taken some, or soon after
+// the token expires, if that is before.
 func (w *tokenWatch) next(p *tenancy.Principal) time.Duration {
-	wait := w.h.o.Recheck
+	wait := max(w.h.o.Recheck-time.Since(w.judged), 0)
 	if !p.ExpiresAt.IsZero() {
 		wait = min(wait, max(p.ExpiresAt.Sub(w.h.o.Now()), 0)+time.Millisecond)
 	}

@@ -81,6 +81,9 @@ func (h *handler) readBody(x *exchange, r *http.Request, bad wire.Code) ([]byte,
 		}
 	}
 	x.in += int64(len(body))
+	if err := h.stillGood(x, r); err != nil {
+		return nil, err
+	}
 	return body, nil
 }
 

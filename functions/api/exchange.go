@@ -30,6 +30,7 @@ type exchange struct {
 	// principal is who asks; nil if nobody was asked, as for the public paths. bearer is their token, never to be logged.
 	principal *tenancy.Principal
 	bearer    string
+	judged    time.Time       // when the token was last known to be good
 	good      context.Context // ends when the token does, if the answer may take long; else nil
 
 	stream bool // an event stream or a session: how long it lasts says nothing

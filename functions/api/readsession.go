@@ -15,7 +15,9 @@ func (h *handler) readSession(x *exchange, r *http.Request, q readRequest) error
 		return err
 	}
 	defer release()
-	reader, err := h.open(r.Context(), x, &q, q.options(false))
+	ctx, end := h.whileGood(r.Context(), x)
+	defer end()
+	reader, err := h.open(ctx, x, &q, q.options(false))
 	if err != nil {
 		return err
 	}
@@ -26,8 +28,6 @@ func (h *handler) readSession(x *exchange, r *http.Request, q readRequest) error
 	if r.Method == http.MethodHead {
 		return nil // nothing of a body would ever be sent, and the session may have no end
 	}
-	ctx, end := h.whileGood(r.Context(), x)
-	defer end()
 	return h.pump(ctx, x, reader, frames{wire.NewFrameWriter(x, wire.NegotiateCompression(r.Header))})
 }
 

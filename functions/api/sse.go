@@ -17,7 +17,9 @@ func (h *handler) readEvents(x *exchange, r *http.Request, q readRequest) error 
 		return err
 	}
 	defer release()
-	reader, err := h.open(r.Context(), x, &q, q.options(false))
+	ctx, end := h.whileGood(r.Context(), x)
+	defer end()
+	reader, err := h.open(ctx, x, &q, q.options(false))
 	if err != nil {
 		return err
 	}
@@ -28,8 +30,6 @@ func (h *handler) readEvents(x *exchange, r *http.Request, q readRequest) error 
 	if r.Method == http.MethodHead {
 		return nil // nothing of a body would ever be sent, and the stream may have no end
 	}
-	ctx, end := h.whileGood(r.Context(), x)
-	defer end()
 	return h.pump(ctx, x, reader, &events{x: x, format: q.format, now: h.o.Now})
 }
 
