@@ -9,13 +9,21 @@ const AuditBasin = "tailrace-audit"
 // System is the principal of the service's own work.
 func System() *Principal { return &Principal{Account: SystemAccount, Scope: Everything()} }
 
+// onAudit is what the operator may do with the audit log: read it, and say how long it is kept, which is recorded in it.
+// Entries are the service's alone, to make and to remove.
+var onAudit = Scope{
+	Basins: NameSet{Name: AuditBasin}, Streams: AllNames, Ops: OpsOf(
+		GetBasinConfig, ReconfigureBasin, BasinMetrics, ListStreams, GetStreamConfig, ReconfigureStream, CheckTail, ReadRecords,
+		StreamMetrics),
+}
+
 // AsSystem is the operator on the service's own basin; of everybody else, and of every other basin, it is p itself.
 func (p *Principal) AsSystem(basin string) *Principal {
 	if p == nil || !p.Operator || basin != AuditBasin {
 		return p
 	}
 	system := *p
-	system.Account = SystemAccount
+	system.Account, system.Scope = SystemAccount, onAudit
 	return &system
 }
 

@@ -280,7 +280,7 @@ func TestForeignLooksAbsent(t *testing.T) {
 	r.want(a, 409, "resource_already_exists")
 	a, _ = ask("PUT", "/v1/basins/BASIN", basin, "")
 	r.want(a, 409, "resource_already_exists")
-	if got := names(t, r.want(r.do("GET", "/v1/basins", nil, theirs), 200, "").body); len(got) != 0 {
+	if got := basinNames(t, r.want(r.do("GET", "/v1/basins", nil, theirs), 200, "").body); len(got) != 0 {
 		t.Errorf("the other account sees %q", got)
 	}
 	if n := len(r.records("s")); n != 3 {

@@ -188,7 +188,18 @@ func TestTheAuditLogIsOutOfReach(t *testing.T) {
 	if answer := a.do("GET", "/v1/streams/default/records?seq_num=0", nil, all, in); answer.status != 404 {
 		t.Errorf("a token of the default account: %d %s", answer.status, answer.body)
 	}
-	// The root token reads it, and what it changes of it is recorded.
+	// The root token reads it, and neither makes nor removes entries.
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/v1/streams/default/records", `{"records":[{"body":"forged"}]}`}, {"POST", "/v1/streams/of-nobody/records", `{"records":[{"body":"forged"}]}`},
+		{"POST", "/v1/streams/default/records", `{"records":[{"headers":[["","fence"]],"body":"mine"}]}`},
+		{"PUT", "/v1/streams/default/fence", `{"fencing_token":"mine"}`}, {"DELETE", "/v1/streams/default", ""}, {"DELETE", "/v1/basins/" + tenancy.AuditBasin, ""},
+		{"POST", "/v1/streams", `{"stream":"x"}`}, {"PUT", "/v1/streams/x", ""}, {"PUT", "/v1/basins/" + tenancy.AuditBasin, ""},
+	} {
+		if answer := a.do(c.method, c.path, []byte(c.body), asRoot, in); answer.status != http.StatusForbidden {
+			t.Errorf("the operator: %s %s %s: %d %s", c.method, c.path, c.body, answer.status, answer.body)
+		}
+	}
+	// What it changes of how long they are kept is recorded.
 	before := len(a.entries("default"))
 	a.want(a.do("PATCH", "/v1/basins/"+tenancy.AuditBasin, []byte(`{"default_stream_config":{"retention_policy":{"infinite":{}}}}`), asRoot), 200, "")
 	if entries := a.entries("default"); len(entries) != before+2 || entries[before].Operation != "reconfigure-basin" || entries[before].Token != tenancy.RootToken {
@@ -247,4 +258,24 @@ func TestAnAuditLogThatCannotBeWritten(t *testing.T) {
 	go a.streams.Drain(t.Context())
 	<-a.streams.Draining()
 	a.want(a.do("DELETE", "/v1/basins/made-anyway", nil, a.tokens[0]), 503, "server_draining")
+}
+
+// To name the audit log where no basin is addressed leads nowhere: least of all into the service's own account.
+func TestTheServicesAccountIsNobodys(t *testing.T) {
+	t.Parallel()
+	a := newAuditRig(t)
+	in := with{"S2-Basin", tenancy.AuditBasin}
+	a.want(a.do("POST", "/v1/basins", []byte(`{"basin":"roots-own-basin"}`), asRoot, in), 201, "")
+	if got := basinNames(t, a.want(a.do("GET", "/v1/basins", nil, asRoot), 200, "").body); len(got) != 1 || got[0] != "roots-own-basin" {
+		t.Errorf("the operator has the basins %q", got)
+	}
+	if got := basinNames(t, a.want(a.do("GET", "/v1/basins", nil, asRoot, in), 200, "").body); len(got) != 1 || got[0] != "roots-own-basin" {
+		t.Errorf("with s2-basin, the operator has the basins %q", got)
+	}
+	const scope = `{"id":"t","scope":{"ops":["list-basins"],"basins":{"prefix":""}}}`
+	issued := a.want(a.do("POST", "/v1/access-tokens", []byte(scope), asRoot, in), 201, "")
+	token := decode[map[string]string](t, issued.body)["access_token"]
+	if got := basinNames(t, a.want(a.do("GET", "/v1/basins", nil, bearer(token)), 200, "").body); len(got) != 1 {
+		t.Errorf("the token sees the basins %q", got)
+	}
 }

@@ -184,6 +184,16 @@ func names(t testing.TB, body string) []string {
 	return got
 }
 
+// basinNames is names of a listing of basins.
+func basinNames(t testing.TB, body string) []string {
+	t.Helper()
+	got := []string{}
+	for _, b := range decode[struct{ Basins []struct{ Name string } }](t, body).Basins {
+		got = append(got, b.Name)
+	}
+	return got
+}
+
 func TestBL077_HasMoreIsExact(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
