@@ -17,7 +17,9 @@ const (
 )
 
 // probes are the paths that every function answers: of its own process.
-var probes = []string{"/health", "/ping", "/ready", "/metrics"}
+var probes = []string{"/health", "/ping", "/ready", metricsPath}
+
+const metricsPath = "/metrics"
 
 // owner says which function serves a request, by its method and escaped path. Preflights are everybody's, as are probes:
 // there the owner is empty.

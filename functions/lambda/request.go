@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -25,6 +26,8 @@ type call struct {
 	host, remote        string
 	header              http.Header
 	body                []byte
+	// pinned is the basin that the gateway serves and no other; nil where callers name theirs.
+	pinned *string
 }
 
 // errBody is in the error about a body that is said to be base64 and is not.
@@ -68,6 +71,7 @@ func parseV2(k kind, event []byte) (*call, string, bool, error) {
 	for name, value := range e.Headers {
 		c.add(name, value)
 	}
+	c.pin(e.StageVariables)
 	if len(e.Cookies) > 0 {
 		c.header.Set("Cookie", strings.Join(e.Cookies, "; "))
 	}
@@ -85,6 +89,7 @@ type eventV1 struct {
 	MultiValueHeaders               map[string][]string
 	QueryStringParameters           map[string]string
 	MultiValueQueryStringParameters map[string][]string
+	StageVariables                  map[string]string
 	RequestContext                  struct {
 		Stage    string
 		Identity struct{ SourceIP string }
@@ -112,6 +117,7 @@ func parseV1(k kind, event []byte) (*call, string, bool, error) {
 			c.add(name, value)
 		}
 	}
+	c.pin(e.StageVariables)
 	if k == gatewayV1 {
 		// REST APIs keep escapes in the parameters of a path as in the path itself.
 		c.path = escapePath(withoutStage(c.path, e.RequestContext.Stage), nil)
@@ -150,6 +156,38 @@ func joinQuery(k kind, single map[string]string, multi map[string][]string) stri
 // errRequest is in the error about a method, path or query that no HTTP request can have.
 var errRequest = errors.New("the event does not describe an HTTP request")
 
+// basinVariable is the stage variable by which an API of API Gateway serves one basin alone. Callers can neither see nor set
+// one.
+const basinVariable = "tailrace_basin"
+
+func (c *call) pin(stageVariables map[string]string) {
+	if basin, ok := stageVariables[basinVariable]; ok {
+		c.pinned = &basin
+	}
+}
+
+// keepToPin makes a request to an API of one basin one of that basin, and refuses what is not the basin's: a request that
+// names another, and all that has no basin.
+func (c *call) keepToPin(decoded string) error {
+	if c.pinned == nil {
+		return nil
+	}
+	// Routes are matched by their decoded segments, and a path is cleaned first.
+	decoded = path.Clean(decoded)
+	probe := slices.Contains(probes, decoded) && decoded != metricsPath
+	if !probe && decoded != "/v1/streams" && !strings.HasPrefix(decoded, "/v1/streams/") {
+		return wire.Errorf(wire.CodeBadPath, "this API is that of the basin %s, which has streams alone; basins, tokens, locations and metrics "+
+			"are at the service's own address", *c.pinned)
+	}
+	for _, named := range c.header.Values(wire.HeaderBasin) {
+		if strings.TrimSpace(named) != *c.pinned {
+			return wire.Errorf(wire.CodeBadHeader, "s2-basin names another basin than the one that this API serves, which is %s; leave it out", *c.pinned)
+		}
+	}
+	c.header.Set(wire.HeaderBasin, *c.pinned)
+	return nil
+}
+
 // request makes the HTTP request.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	target := c.path
@@ -159,6 +197,9 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
 		return nil, wire.Errorf(wire.CodeBadPath, "the path or the query is not one of a URL").Because(errors.Join(errRequest, err))
+	}
+	if err := c.keepToPin(u.Path); err != nil {
+		return nil, err
 	}
 	r, err := http.NewRequestWithContext(ctx, c.method, "/", bytes.NewReader(c.body))
 	if err != nil {
