@@ -22,7 +22,7 @@ var toolVariables = []string{
 	"MINIO", "MISBEHAVE_SECONDS", "NODE", "NODE_DIR", "RACE_ROUNDS", "REQUIRE", "S2_CLI", "S2_LITE", "S3_BUCKET", "S3_MINIO", "S3_OTHER", "S3_VERSITYGW",
 	"SCALE", "STATICCHECK", "STRACE",
 	"VERSITYGW", "VISIBLE_ROUNDS",
-	"LAMBDA_RIE",
+	"LAMBDA_RIE", "TERRAFORM", "TFLINT",
 }
 
 // toolPrefixes begin the names of more of them.

@@ -160,3 +160,22 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// tflint's own rules, with every variable and output described and typed, and nothing declared that is not used.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	bin := os.Getenv("TAILRACE_TFLINT")
+	if bin == "" {
+		t.Skip("tflint is not set up (tools/setup tflint)")
+	}
+	config, err := filepath.Abs("tflint.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder := range folders {
+		cmd := exec.Command(bin, "--config="+config, "--chdir="+filepath.Join("..", filepath.FromSlash(folder)), "--call-module-type=none")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", folder, err, out)
+		}
+	}
+}

@@ -2,25 +2,31 @@
 # recorded run has made; a test holds the two equal (iac/checks).
 
 locals {
-  # By function: on objects, on the bucket itself, on the table.
+  # Every function may list the bucket: without that, S3 answers a GET of an object that is gone with 403 and not with 404.
+  #
+  # By function: on objects, on those that the first process tries the bucket with, on the bucket itself, on the table.
   actions = {
     append = {
       objects = ["s3:GetObject", "s3:PutObject"]
-      bucket  = []
-      table   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
+      probe   = []
+      bucket  = ["s3:ListBucket"]
+      table   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"]
     }
     read = {
       objects = ["s3:GetObject"]
-      bucket  = []
-      table   = ["dynamodb:GetItem", "dynamodb:Query"]
+      probe   = []
+      bucket  = ["s3:ListBucket"]
+      table   = ["dynamodb:GetItem", "dynamodb:PutItem"]
     }
     control = {
-      objects = ["s3:GetObject"]
-      bucket  = []
+      objects = ["s3:GetObject", "s3:PutObject"]
+      probe   = ["s3:DeleteObject"]
+      bucket  = ["s3:ListBucket"]
       table   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
     }
     maintain = {
       objects = ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
+      probe   = []
       bucket  = ["s3:ListBucket"]
       table   = ["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
     }
@@ -44,6 +50,12 @@ locals {
         Resource = ["${aws_s3_bucket.records.arn}/*"]
       },
       {
+        Sid      = "Bucket"
+        Effect   = "Allow"
+        Action   = local.actions[name].bucket
+        Resource = [aws_s3_bucket.records.arn]
+      },
+      {
         Sid      = "Table"
         Effect   = "Allow"
         Action   = local.actions[name].table
@@ -56,11 +68,11 @@ locals {
         Resource = ["${aws_cloudwatch_log_group.function[name].arn}:*"]
       },
     ],
-    [for actions in [local.actions[name].bucket] : {
-      Sid      = "Bucket"
+    [for actions in [local.actions[name].probe] : {
+      Sid      = "Probe"
       Effect   = "Allow"
       Action   = actions
-      Resource = [aws_s3_bucket.records.arn]
+      Resource = ["${aws_s3_bucket.records.arn}/probe/*"]
     } if length(actions) > 0],
     [for key in aws_kms_key.data : {
       Sid      = "Key"

@@ -62,7 +62,7 @@ run "defaults" {
     error_message = "What is optional is left out."
   }
   assert {
-    condition     = toset([for s in jsondecode(aws_iam_role_policy.function["read"].policy).Statement : s.Sid]) == toset(["Objects", "Table", "Logs"])
+    condition     = toset([for s in jsondecode(aws_iam_role_policy.function["read"].policy).Statement : s.Sid]) == toset(["Objects", "Bucket", "Table", "Logs"])
     error_message = "read has no statements beyond its stores and its log."
   }
   assert {
