@@ -77,9 +77,7 @@ func (m *measurement) run(ctx context.Context, each time.Duration) (figures []fi
 		for _, failed := range m.objects.Delete(ctx, m.objs) {
 			err = errors.Join(err, failed)
 		}
-		if m.version > 0 {
-			err = errors.Join(err, m.table.Delete(ctx, m.key, m.version))
-		}
+		err = errors.Join(err, m.removeRow(ctx))
 	}()
 	for _, kind := range []struct {
 		what string
@@ -125,6 +123,18 @@ func (m *measurement) write(ctx context.Context) error {
 		m.version = row.Version
 	}
 	return err
+}
+
+// removeRow removes the row as it is: a write whose answer was lost may have made it, or replaced it.
+func (m *measurement) removeRow(ctx context.Context) error {
+	row, err := m.table.Get(ctx, m.key)
+	if err == nil {
+		err = m.table.Delete(ctx, m.key, row.Version)
+	}
+	if err != nil && !errors.Is(err, coordinator.ErrNotFound) {
+		return fmt.Errorf("remove the row of the probe: %w", err)
+	}
+	return nil
 }
 
 func (m *measurement) put(ctx context.Context) error {

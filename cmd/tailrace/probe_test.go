@@ -7,6 +7,12 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/tailrace-streams/tailrace/coordinator"
+	"github.com/tailrace-streams/tailrace/coordinator/memstore"
+	"github.com/tailrace-streams/tailrace/coordinator/storetest"
+	"github.com/tailrace-streams/tailrace/segments/memobjects"
 )
 
 func TestProbeMeasuresAndLeavesNothing(t *testing.T) {
@@ -46,5 +52,23 @@ func TestProbeMeasuresAndLeavesNothing(t *testing.T) {
 	}
 	if err := folder.release(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A write whose answer is lost ends the measurement, and is removed like every other.
+func TestProbeRemovesWhatItIsInDoubtOf(t *testing.T) {
+	t.Parallel()
+	for _, nth := range []int{1, 2} {
+		inner := memstore.New()
+		m := &measurement{
+			table:   storetest.NewFaults(storetest.Nth("Put", nth, storetest.Lose)).Table(inner),
+			objects: memobjects.New(), key: coordinator.Key{Part: "probe", Sort: "s"},
+		}
+		if _, err := m.run(t.Context(), 20*time.Millisecond); !errors.Is(err, coordinator.ErrUnknown) {
+			t.Errorf("put %d: %v", nth, err)
+		}
+		if rows, err := inner.List(t.Context(), "probe", "", "", 10); err != nil || len(rows) != 0 {
+			t.Errorf("put %d: %d rows are left, %v", nth, len(rows), err)
+		}
 	}
 }
