@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tailrace-streams/tailrace/coordinator"
@@ -21,11 +22,16 @@ type Accounts struct {
 	d    *Directory
 	root *[sha256.Size]byte // of the root token that was configured
 	age  time.Duration
-	// verdicts remembers what tokens were found to be, good or not, by their hash: bounded in number, and none is
-	// believed beyond its age.
-	verdicts *otter.Cache[[sha256.Size]byte, verdict]
-	flights  singleflight.Group
+	// good and bad remember what tokens were found to be, by their hash: bounded in number, and none is believed beyond its
+	// age. They are two so that whoever sends made-up tokens does not have good ones forgotten.
+	good, bad *otter.Cache[[sha256.Size]byte, verdict]
+	flights   singleflight.Group
+	// strangers bounds the reads at once for tokens that were not good a moment ago. Those that were do not wait for it.
+	strangers *semaphore.Weighted
 }
+
+// strangersAtOnce is more than a process that starts needs for its first requests, and what a store bears.
+const strangersAtOnce = 64
 
 // AccountsOptions is what an Accounts is made of, besides a Directory.
 type AccountsOptions struct {
@@ -35,7 +41,7 @@ type AccountsOptions struct {
 	// MaxAge is how long what was read of a token is believed: a token that was revoked is refused everywhere that
 	// much later at the latest; 2 s.
 	MaxAge time.Duration
-	// Remembered bounds the tokens remembered; 10,000.
+	// Remembered bounds the good tokens remembered, and the bad ones as well; 10,000.
 	Remembered int
 }
 
@@ -43,13 +49,16 @@ type AccountsOptions struct {
 func NewAccounts(d *Directory, o AccountsOptions) (*Accounts, error) {
 	defaultTo(&o.MaxAge, 2*time.Second)
 	defaultTo(&o.Remembered, 10_000)
-	a := &Accounts{d: d, age: o.MaxAge}
+	a := &Accounts{d: d, age: o.MaxAge, strangers: semaphore.NewWeighted(strangersAtOnce)}
 	if o.RootToken != "" {
 		sum := digestOf(o.RootToken)
 		a.root = &sum
 	}
 	var err error
-	a.verdicts, err = otter.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: o.Remembered})
+	if a.good, err = otter.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: o.Remembered}); err != nil {
+		return nil, err
+	}
+	a.bad, err = otter.New(&otter.Options[[sha256.Size]byte, verdict]{MaximumSize: o.Remembered})
 	return a, err
 }
 

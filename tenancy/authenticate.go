@@ -29,10 +29,13 @@ func (a *Accounts) Authenticate(ctx context.Context, bearer string) (*Principal,
 	if !ok || c.kind == rootBearer && a.root != nil {
 		return nil, ErrUnauthenticated // known by itself, without a read
 	}
-	v, ok := a.verdicts.GetIfPresent(sum)
-	if !ok || recall.Age(v.read) >= a.age {
+	v, known := a.good.GetIfPresent(sum)
+	if !known {
+		v, _ = a.bad.GetIfPresent(sum)
+	}
+	if recall.Age(v.read) >= a.age {
 		var err error
-		if v, err = a.look(ctx, sum, c); err != nil {
+		if v, err = a.look(ctx, sum, c, known); err != nil {
 			return nil, untouched(err)
 		}
 	}
@@ -48,13 +51,19 @@ func operator() *Principal {
 }
 
 // look reads what a token is. Whoever asks for the same one meanwhile shares the answer, which is never older than
-// MaxAge, since no reading takes longer.
-func (a *Accounts) look(ctx context.Context, sum [sha256.Size]byte, c claim) (verdict, error) {
+// MaxAge, since no reading takes longer, the wait of a token that is not known for its turn among those included.
+func (a *Accounts) look(ctx context.Context, sum [sha256.Size]byte, c claim, known bool) (verdict, error) {
 	result := a.flights.DoChan(string(sum[:]), func() (any, error) {
 		// Not the first asker's context alone: the others must not fail when it goes away.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.age)
 		defer cancel()
 		v := verdict{read: time.Now()}
+		if !known {
+			if err := a.strangers.Acquire(ctx, 1); err != nil {
+				return nil, err
+			}
+			defer a.strangers.Release(1)
+		}
 		var err error
 		if v.principal, err = a.read(ctx, sum, c); err != nil {
 			return nil, err
@@ -62,7 +71,7 @@ func (a *Accounts) look(ctx context.Context, sum [sha256.Size]byte, c claim) (ve
 		if recall.Age(v.read) >= a.age {
 			return nil, context.DeadlineExceeded // the process was stopped meanwhile, which the time-out does not see
 		}
-		a.verdicts.Set(sum, v)
+		a.remember(sum, v)
 		return v, nil
 	})
 	select {
@@ -74,6 +83,15 @@ func (a *Accounts) look(ctx context.Context, sum [sha256.Size]byte, c claim) (ve
 	case <-ctx.Done():
 		return verdict{}, ctx.Err()
 	}
+}
+
+func (a *Accounts) remember(sum [sha256.Size]byte, v verdict) {
+	if v.principal != nil {
+		a.good.Set(sum, v)
+		return
+	}
+	a.bad.Set(sum, v)
+	a.good.Invalidate(sum)
 }
 
 // read finds the row of a token and whether it is the one; nil if not. A wrong secret, an unknown id and a token that
@@ -110,7 +128,7 @@ func (a *Accounts) read(ctx context.Context, sum [sha256.Size]byte, c claim) (*P
 func (a *Accounts) forget(hash string) {
 	var sum [sha256.Size]byte
 	if n, err := hex.Decode(sum[:], []byte(hash)); err == nil && n == len(sum) {
-		a.verdicts.Invalidate(sum)
+		a.good.Invalidate(sum)
 	}
 }
 

@@ -436,9 +436,9 @@ func TestAStopOfTheProcessCounts(t *testing.T) {
 	must(t, there.Revoke(ctx, root(t, there), "t"))
 	_, err = here.Authenticate(ctx, bearer)
 	must(t, err) // the minute is not over
-	v, _ := here.verdicts.GetIfPresent(digestOf(bearer))
+	v, _ := here.good.GetIfPresent(digestOf(bearer))
 	v.read = stopped(t, v.read)
-	here.verdicts.Set(digestOf(bearer), v)
+	here.good.Set(digestOf(bearer), v)
 	_, err = here.Authenticate(ctx, bearer)
 	wantErr(t, err, ErrUnauthenticated)
 }
@@ -453,4 +453,66 @@ func stopped(t *testing.T, moment time.Time) time.Time {
 		t.Fatalf("%v is not %v an hour earlier by the wall clock alone", early, moment)
 	}
 	return early
+}
+
+// TestAFloodOfStrangers: made-up tokens cost the store a few reads at a time, and neither keep out who was let in a moment
+// ago nor have him forgotten.
+func TestAFloodOfStrangers(t *testing.T) {
+	t.Parallel()
+	madeUp := func() string { return newBearer(claim{accessBearer, DefaultAccount, "made-up"}) }
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, ctx := w.accounts(), t.Context()
+		bearer, err := a.Issue(ctx, root(t, a), TokenSpec{ID: "t", Scope: Everything()})
+		must(t, err)
+		_, err = a.Authenticate(ctx, bearer)
+		must(t, err)
+		time.Sleep(2 * time.Second) // it has to be read again
+		w.faults.Set(func(c storetest.Call) storetest.Outcome {
+			if c.Key.Sort == "made-up" {
+				return storetest.Hold
+			}
+			return storetest.Pass
+		})
+		before, answers := w.reads(), make(chan error, 500)
+		for range cap(answers) {
+			go func() {
+				_, err := a.Authenticate(ctx, madeUp())
+				answers <- err
+			}()
+		}
+		synctest.Wait()
+		if n := w.reads() - before; n != strangersAtOnce {
+			t.Errorf("%d reads at once, want %d", n, strangersAtOnce)
+		}
+		begun := time.Now()
+		_, err = a.Authenticate(ctx, bearer)
+		must(t, err)
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("who was known waited %s", took)
+		}
+		for range cap(answers) { // those who waited know nothing, and say so
+			if err := <-answers; !Definite(err) || !errors.Is(err, coordinator.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		w.faults.Set(nil)
+		_, err = a.Authenticate(ctx, madeUp())
+		wantErr(t, err, ErrUnauthenticated)
+	})
+	w := newWorld(t)
+	a, ctx := w.accounts(AccountsOptions{RootToken: testRoot, MaxAge: time.Hour, Remembered: 16}), t.Context()
+	bearer, err := a.Issue(ctx, root(t, a), TokenSpec{ID: "t", Scope: Everything()})
+	must(t, err)
+	_, err = a.Authenticate(ctx, bearer)
+	must(t, err)
+	for range 1000 {
+		_, err := a.Authenticate(ctx, madeUp())
+		wantErr(t, err, ErrUnauthenticated)
+	}
+	before := w.reads()
+	_, err = a.Authenticate(ctx, bearer)
+	if must(t, err); w.reads() != before {
+		t.Error("a good token was forgotten for those that are not")
+	}
 }
