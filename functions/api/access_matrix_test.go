@@ -123,6 +123,8 @@ func attempts(basins, streams, tokens []string) (all []attempt) {
 			add(b, s, "", "POST", path+"/records", `{"records":[{"headers":[["","fence"]]}]}`, "append", "fence")
 			add(b, s, "", "POST", path+"/records", `{"records":[{"headers":[["","dHJpbQ=="]],"body":"AAAAAAAAAAA="}]}`, "append", "trim").header =
 				with{"S2-Format", "base64"}
+			proto := string(wire.EncodeAppendInputProto(nil, wire.AppendInput{Records: []wire.AppendRecord{{Headers: []wire.Header{{Value: []byte("fence")}}}}}))
+			add(b, s, "", "POST", path+"/records", proto, "append", "fence").header = with{"Content-Type", wire.MediaProto}
 			add(b, s, "", "GET", "/v1/metrics/"+b+"/"+escape(s)+"?set=storage", "", "stream-metrics")
 			add(b, s, "", "DELETE", path, "", "delete-stream")
 		}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
@@ -93,6 +94,26 @@ func TestCommandsNeedTheirOperations(t *testing.T) {
 	d.append(inputOf("b"))
 	d.wantAck(from, from+1)
 	d.wantTerminal(wire.CodePermissionDenied)
+	// However the command is written, and whatever is around it.
+	hidden := wire.AppendInput{Records: []wire.AppendRecord{
+		{Body: []byte(strings.Repeat("x", 2*wire.CompressMin))}, {Headers: []wire.Header{{Value: []byte("fence")}}, Body: []byte("mine")},
+	}}
+	proto := wire.EncodeAppendInputProto(nil, hidden)
+	for encoding, body := range map[string][]byte{"identity": proto, "gzip": gzipped(t, proto), "zstd": zstded(t, proto)} {
+		a := r.do("POST", recordsOfS, body, bearer(plain), with{"Content-Type", wire.MediaProto}, with{"Content-Encoding", encoding})
+		r.want(a, 403, "permission_denied")
+	}
+	for _, c := range []wire.Compression{wire.CompressionZstd, wire.CompressionGzip} {
+		var frame bytes.Buffer
+		if err := wire.NewFrameWriter(&frame, c).Input(hidden); err != nil || frame.Len() > wire.CompressMin {
+			t.Fatalf("%d bytes, %v", frame.Len(), err)
+		}
+		d := r.openHTTP2("POST", recordsOfS, bearer(plain)).mustOpen()
+		if err := d.send(frame.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		d.wantTerminal(wire.CodePermissionDenied)
+	}
 	if n := r.tail("s"); n != from+1 {
 		t.Errorf("the tail is %d", n)
 	}
