@@ -348,6 +348,65 @@ func TestSharedFunctionsBL127NothingAfterTheAnswer(t *testing.T) {
 	}
 }
 
+// A warm function answers reads that may be behind from its memory, with no request to a store; a revision that it does not
+// have, made by another function, takes it one look at the head.
+func TestSharedFunctionsReadFromMemory(t *testing.T) {
+	t.Parallel()
+	s3, heads, through, past := functionStores(t)
+	makeFunctionBasin(t, startFunction(t, "control", past))
+	writer, reader := startFunction(t, "append", past), startFunction(t, "read", through)
+	const revision, eventual = "tailrace-revision", "tailrace-consistency"
+	ask := func(f *harness.Function, method, path, body string, headers ...string) (revisionOf string, answer string) {
+		t.Helper()
+		text, err := f.Invoke(t.Context(), urlEvent(t, method, path, body, headers...), 20*time.Second)
+		var a struct {
+			StatusCode int               `json:"statusCode"`
+			Headers    map[string]string `json:"headers"`
+			Body       string            `json:"body"`
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &a)
+		}
+		if err != nil || a.StatusCode != 200 {
+			t.Fatalf("%s %s: %v %.300q", method, path, err, text)
+		}
+		for name, value := range a.Headers {
+			if strings.EqualFold(name, revision) {
+				revisionOf = value
+			}
+		}
+		return revisionOf, a.Body
+	}
+	sent := func() (n int) {
+		for _, proxy := range []*faultproxy.Proxy{s3, heads} {
+			for _, count := range proxy.Counted() {
+				n += count
+			}
+		}
+		return n
+	}
+	const records, tail = "/v1/streams/s/records", "/v1/streams/s/records/tail"
+	first, _ := ask(writer, "POST", records, `{"records":[{"body":"one"}]}`)
+	ask(reader, "GET", records+"?seq_num=0", "", eventual, "eventual", "tailrace-min-revision", first)
+	sent()
+	for range 5 {
+		if _, body := ask(reader, "GET", records+"?seq_num=0", "", eventual, "eventual"); !strings.Contains(body, `"one"`) {
+			t.Fatalf("from memory: %s", body)
+		}
+		ask(reader, "GET", tail, "", eventual, "eventual")
+	}
+	if n := sent(); n != 0 {
+		t.Errorf("%d requests to the stores for what is remembered", n)
+	}
+	second, _ := ask(writer, "POST", records, `{"records":[{"body":"two"}]}`)
+	if _, body := ask(reader, "GET", records+"?seq_num=0", "", eventual, "eventual", "tailrace-min-revision", second); !strings.Contains(body, `"two"`) {
+		t.Errorf("a read that demands the second write: %s", body)
+	}
+	if n := sent(); n != 1 {
+		t.Errorf("%d requests to the stores for a revision that is not remembered, want one", n)
+	}
+}
+
 // The budget of a function: what its program weighs, and what its start takes of a processor.
 func TestSharedFunctionsKeepTheirBudget(t *testing.T) {
 	text, err := os.ReadFile("../functions/budget.json")
