@@ -254,9 +254,10 @@ func (c *Coordinator) Drain(ctx context.Context) error {
 	return c.budget.drain(ctx)
 }
 
-// Close stops what runs in the background. The stores may be closed after it.
+// Close stops what runs in the background, and what is being fetched for readers. The stores may be closed after it.
 func (c *Coordinator) Close() {
 	c.drainOnce.Do(func() { close(c.draining) })
 	c.end()
 	c.background.stop()
+	c.reader.Close() // last: a commit in doubt may have to look into pages
 }

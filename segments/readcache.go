@@ -197,6 +197,42 @@ func (p *plainBlocks) open(seed uint32, b placedBlock, end uint64) (blockHeader,
 // fetchTimeout bounds a fetch that may have lost its callers.
 const fetchTimeout = time.Minute
 
+// loads are the calls to the store that are under way on behalf of nobody in particular.
+type loads struct {
+	life context.Context // ends with close
+	end  context.CancelFunc
+
+	mu     sync.Mutex // so that none begins once close waits
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// begin gives a load its context, with the values of its first caller's and none of its ends. The function returned is
+// called when the load has ended.
+func (l *loads) begin(caller context.Context) (ctx context.Context, done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, nil, ErrReaderClosed
+	}
+	l.wg.Add(1)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), fetchTimeout)
+	stop := context.AfterFunc(l.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+		l.wg.Done()
+	}, nil
+}
+
+func (l *loads) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.end()
+	l.wg.Wait()
+}
+
 // fetch returns what is cached under k, or loads it. Everybody who wants k meanwhile waits for the same load, which
 // goes on if the caller that started it gives up: for the others, and because its result is worth keeping. Only a
 // load that says keep is cached.
@@ -208,11 +244,17 @@ func (r *Reader) fetch(ctx context.Context, k cacheKey, load func(context.Contex
 		if v, ok := r.cache.get(k); ok { // loaded since we looked
 			return v, nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
-		defer cancel()
+		ctx, done, err := r.loads.begin(ctx)
+		if err != nil {
+			return cached{}, err
+		}
+		defer done()
 		v, keep, err := load(ctx)
-		if err == nil && keep {
+		switch {
+		case err == nil && keep:
 			r.cache.put(k, v)
+		case err != nil && r.loads.life.Err() != nil:
+			err = fmt.Errorf("%w: %w", ErrReaderClosed, err)
 		}
 		return v, err
 	})

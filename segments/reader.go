@@ -28,9 +28,13 @@ type Reader struct {
 	flights singleflight.Group
 	slots   chan struct{} // one for each prefetch under way
 	ahead   sync.Map      // cacheKey of chunks being prefetched
+	loads   loads
 
 	gets, getBytes, hits, misses, dropped atomic.Uint64
 }
+
+// ErrReaderClosed is the error of what a Reader would have to fetch after Close.
+var ErrReaderClosed = errors.New("the reader of segments is closed")
 
 // ReaderStats counts what a Reader did since it was made.
 type ReaderStats struct {
@@ -44,8 +48,13 @@ type ReaderStats struct {
 func NewReader(objects Objects, cacheBytes int64) *Reader {
 	r := &Reader{cache: newReadCache(cacheBytes), slots: make(chan struct{}, maxPrefetches)}
 	r.objects = countedGets{objects, r}
+	r.loads.life, r.loads.end = context.WithCancel(context.Background())
 	return r
 }
+
+// Close ends what is being fetched, of which some has lost its callers, and waits until it has ended: afterwards nothing
+// uses the store, and reads that need it fail with ErrReaderClosed. It may be called twice.
+func (r *Reader) Close() { r.loads.close() }
 
 // Stats returns the counts so far.
 func (r *Reader) Stats() ReaderStats {
@@ -308,7 +317,7 @@ func chunkKey(basin BasinID, e *Entry) cacheKey {
 
 // Prefetch starts to fetch the entry's chunk into the cache, and returns at once. It does nothing if the chunk is
 // there, on its way, too large for the cache to be sure to keep, or if enough prefetches are under way. The fetch
-// goes on when ctx ends; whether it succeeds shows when the entry is read.
+// goes on when ctx ends, until Close; whether it succeeds shows when the entry is read.
 func (r *Reader) Prefetch(ctx context.Context, basin BasinID, e *Entry) {
 	if e.Inline() || ctx.Err() != nil || int64(e.Length)+1024 > r.cache.recent.limit {
 		return
