@@ -32,8 +32,8 @@ func (h *handler) listBasins(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if got.basin.Name != "" {
-		h.name(x, basinRevision(&got.basin))
+	if b := got.listed(t.Min, view); b != nil {
+		h.name(x, basinRevision(b))
 	}
 	h.aged(x, &t, got.asOf)
 	answer := wire.ListBasinsResponse{HasMore: view.more(got.basins.HasMore)}

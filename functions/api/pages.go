@@ -114,7 +114,11 @@ func (h *handler) lookUntil(ctx context.Context, x *exchange, t *terms, p page, 
 	for gap := 10 * time.Millisecond; ; gap = min(2*gap, 250*time.Millisecond) {
 		left := time.Until(over)
 		if left <= 0 {
-			return page{}, &wire.RevisionNotReached{Current: h.told(x, basinRevision(&p.basin))}
+			shown := &p.basin
+			if b := p.listed(t.Min, everyName); b != nil {
+				shown = b // to the caller as well: what does not show it was good enough
+			}
+			return page{}, &wire.RevisionNotReached{Current: h.told(x, basinRevision(shown))}
 		}
 		t := time.NewTimer(min(gap, left))
 		select {
@@ -122,6 +126,9 @@ func (h *handler) lookUntil(ctx context.Context, x *exchange, t *terms, p page, 
 		case <-ctx.Done():
 			t.Stop()
 			return page{}, ctx.Err()
+		case <-h.o.Streams.Draining():
+			t.Stop()
+			return page{}, coordinator.ErrDraining
 		}
 		var ok bool
 		var err error
@@ -165,19 +172,31 @@ func (h *handler) hasName(x *exchange, t *terms, in view) includes {
 	}
 }
 
+// listed is the basin whose revision is demanded, as a listing shows it to the caller; nil if it does not.
+func (p *page) listed(demanded *wire.Revision, in view) *tenancy.BasinInfo {
+	if demanded == nil {
+		return nil
+	}
+	i := slices.IndexFunc(p.basins.Basins, func(b tenancy.BasinInfo) bool { return b.Name == demanded.Basin && in.shows(b.Name) })
+	if i < 0 {
+		return nil
+	}
+	return &p.basins.Basins[i]
+}
+
+// everyName is a view without bounds.
+var everyName = view{set: tenancy.AllNames}
+
 // hasListed is includes for a listing of basins, with a revision of one of them. A fresh listing that does not show the
-// name is as good as one that does, and so tells nothing of names that the caller may not read.
+// name is as good as one that does, and so tells nothing of names that the caller may not read. Which basin it was that
+// somebody demanded stays out of the page: others are shown it from memory.
 func (h *handler) hasListed(x *exchange, t *terms, in view) includes {
 	return func(p *page, fresh bool) (bool, error) {
-		if t.Min == nil {
-			return true, nil
+		b := p.listed(t.Min, in)
+		if b == nil {
+			return fresh || t.Min == nil, nil
 		}
-		i := slices.IndexFunc(p.basins.Basins, func(b tenancy.BasinInfo) bool { return b.Name == t.Min.Basin && in.shows(b.Name) })
-		if i < 0 {
-			return fresh, nil
-		}
-		p.basin = p.basins.Basins[i]
-		return h.hasBasin(x, t)(p, fresh)
+		return h.hasBasin(x, t)(&page{basin: *b}, fresh)
 	}
 }
 
