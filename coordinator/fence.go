@@ -195,7 +195,7 @@ func (c *Coordinator) learned(mark streamMark, h *Head) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.head != nil { // else it will load one
-		s.learn(*h, mark.begun)
+		s.takeOver(*h, mark.begun)
 	}
 	s.kick()
 }

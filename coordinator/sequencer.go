@@ -383,9 +383,14 @@ func (s *sequencer) reload(begun uint64) {
 	}
 }
 
-// learn takes over a head that a store call brought. Calls of other goroutines may have brought a newer one.
+// learn takes over a head that the store call under way brought.
 func (s *sequencer) learn(h Head, begun uint64) {
 	s.c.saw(h, s.sentAt)
+	s.takeOver(h, begun)
+}
+
+// takeOver judges by a head from now on. Calls of other goroutines may have brought a newer one.
+func (s *sequencer) takeOver(h Head, begun uint64) {
 	if s.head == nil || h.V >= s.head.V {
 		s.know(h)
 	}

@@ -280,3 +280,31 @@ func TestRevisionsReadOnesWritesProperty(t *testing.T) {
 		}
 	})
 }
+
+// What a fence brings is no newer than the moment the fence was sent, whatever else of the stream is sent meanwhile.
+func TestFenceDoesNotMakeViewsYounger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, faults := counted(t, nil)
+		r.mustAppend(t, bodies("a"))
+		r.mustView(t, eventual(0))
+		faults.Set(also(storetest.Always(storetest.HoldReply, "Change"), storetest.Always(storetest.Hold, "Commit")))
+		sent := time.Now()
+		fenced := make(chan coordinator.Fenced, 1)
+		go func() { fenced <- r.mustFence(t, "t") }()
+		time.Sleep(time.Second)
+		appended := make(chan coordinator.Ack, 1)
+		go func() { appended <- r.mustAppend(t, bodies("b")) }()
+		synctest.Wait()
+		faults.Release(1) // the reply to the fence
+		f := <-fenced
+		if v := r.mustView(t, eventual(f.V)); v.AsOf.After(sent) {
+			t.Errorf("the view says that it is as of %v after the fence was sent", v.AsOf.Sub(sent))
+		}
+		faults.Release(-1)
+		ack := <-appended
+		if v := r.mustView(t, eventual(ack.V)); !v.AsOf.After(sent) {
+			t.Error("a commit does not make it younger")
+		}
+	})
+}
