@@ -83,7 +83,7 @@ func (s *sequencer) acknowledge(items []*item, at, tail Position, v uint64) {
 		}
 		if follow {
 			s.c.hubs.publish(s.ref.Stream, event{
-				start: at.SeqNum, records: effective(it.stored, at.Timestamp), bytes: it.size, tail: ack.End,
+				start: at.SeqNum, records: effective(it.stored, at.Timestamp), bytes: it.size, tail: ack.End, v: v,
 			})
 		}
 		at = ack.End

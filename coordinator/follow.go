@@ -14,6 +14,7 @@ type event struct {
 	records []segments.Record // effective times
 	bytes   uint64
 	tail    Position // right after the batch
+	v       uint64   // of a head that has the batch
 }
 
 // hubs broadcast what this process commits to the followers of the same stream here. A push is a hint: a follower

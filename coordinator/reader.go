@@ -53,6 +53,8 @@ type Reader struct {
 	// opened is the v of the state that the read began with, which was loaded after asOf.
 	opened uint64
 	asOf   time.Time
+	// pushed is the v of a state that has the last batch which was handed over, maybe newer than head.
+	pushed uint64
 	// next is the sequence number to deliver next; fold the effective timestamp before it, if known.
 	next   uint64
 	fold   uint64
@@ -198,6 +200,10 @@ func (r *Reader) storage(err error) error {
 // Opened tells the state that the read began with, by its v and a moment before it was loaded. What follows is as new or
 // newer.
 func (r *Reader) Opened() (v uint64, asOf time.Time) { return r.opened, r.asOf }
+
+// Shown tells the newest state that the read has shown something of, and of which stream: one that includes every record
+// so far, and what Opened tells.
+func (r *Reader) Shown() (ref StreamRef, v uint64) { return r.ref, max(r.head.V, r.pushed) }
 
 // Close releases what the reader holds. It may be called twice.
 func (r *Reader) Close() {
@@ -520,6 +526,7 @@ func (r *Reader) atTail(ctx context.Context) (ReadEvent, error) {
 		case ok && e.start > r.next:
 			return ReadEvent{}, r.refresh(ctx)
 		case ok && e.start+uint64(len(e.records)) > r.next:
+			r.pushed = e.v
 			r.buffer = e.records[r.next-e.start:]
 			return r.deliver(e.tail)
 		case ok:

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tailrace-streams/tailrace/coordinator"
 	"github.com/tailrace-streams/tailrace/functions/api"
 	"github.com/tailrace-streams/tailrace/wire"
 )
@@ -407,6 +408,58 @@ func TestEventualReadsAreBoundedInAge(t *testing.T) {
 			r.want(a, 200, "")
 		}); cost != "map[]" {
 			t.Errorf("one's own write costs %s", cost)
+		}
+	})
+}
+
+// A read that waited for a record names a state that has it, so that whoever was shown it can demand it elsewhere: also
+// when the record was handed over by the append itself, and the head was not looked at again.
+func TestX8AWaitNamesWhatCame(t *testing.T) {
+	t.Parallel()
+	for _, alone := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newBubbleRig(t, change{coordinator: func(o *coordinator.Options) { o.Exclusive = alone }})
+			r.create("s")
+			before := r.append("s", appendOne).revision(t)
+			got := make(chan answer, 1)
+			go func() { got <- r.do("GET", "/v1/streams/s/records?seq_num=1&wait=30", nil, eventual) }()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			written := r.append("s", appendOne).revision(t)
+			a := <-got
+			if got := a.revision(t); a.status != 200 || !strings.Contains(a.body, `"seq_num":1`) || got.Version < written.Version {
+				t.Errorf("alone %t: %d %s names %s; it was opened on %s and shows %s", alone, a.status, a.body, got, before, written)
+			}
+		})
+	}
+}
+
+// Whoever waits for a revision of a basin is told when the server drains, as those are who wait for one of a stream.
+func TestX3AWaitEndsWithTheServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t)
+		r.create("s")
+		stream := r.append("s", appendOne).revision(t)
+		changed := r.do("PATCH", "/v1/basins/"+basin, []byte(`{"create_stream_on_read":true}`)).revision(t)
+		stream.Version, changed.Version = stream.Version+9, changed.Version+9
+		answers := make(chan answer, 2)
+		for path, demanded := range map[string]wire.Revision{"/v1/basins/" + basin: changed, "/v1/streams/s/records/tail": stream} {
+			go func() {
+				answers <- r.send(r.request(t.Context(), "GET", path, nil, atLeast(demanded), with{wire.HeaderRevisionTimeoutMs, "30000"}))
+			}()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		begun := time.Now()
+		if err := r.streams.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range cap(answers) {
+			r.want(<-answers, http.StatusServiceUnavailable, "server_draining")
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("they are told after %v", took)
 		}
 	})
 }

@@ -145,6 +145,12 @@ func (h *handler) readOnce(x *exchange, r *http.Request, q readRequest) error {
 	if err != nil {
 		return err
 	}
+	if q.terms.Asked {
+		// What came while it waited is of a newer state than it was opened on, which whoever was shown that must be able
+		// to demand.
+		ref, v := reader.Shown()
+		h.name(x, revisionOf(q.basin, q.stream, ref, v))
+	}
 	buf := buffers.get()
 	defer buffers.put(buf)
 	media := wire.MediaJSON
