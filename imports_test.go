@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"client":      {"wire"},
 	"cmd":         {"functions", "tenancy", "coordinator", "segments", "client", "wire"},
 	"e2e":         {"client", "wire"},
+	"localstack":  {"e2e"},
 	"tools":       nil,
 }
 

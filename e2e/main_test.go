@@ -36,7 +36,7 @@ const (
 	// sharedTests are about stores that several servers use.
 	sharedTests = "^TestShared"
 	// tableTests are about a table.
-	tableTests = "^(TestSharedLocalstack|TestSharedFunctionCalls)$"
+	tableTests = "^(TestSharedLocalstack|TestSharedLocalstackFunctions|TestSharedFunctionCalls)$"
 	// s2LiteTests need a server that takes long to build.
 	s2LiteTests = "^TestClientWithS2Lite$"
 )

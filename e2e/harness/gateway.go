@@ -135,12 +135,19 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	name := FunctionOf(r)
-	pool := g.pool(name)
 	timeout := g.Timeout
 	if timeout == 0 {
 		timeout = 20 * time.Second
 	}
+	g.dispatch(w, r, FunctionOf(r), event, timeout, answer)
+}
+
+// dispatch has an event answered by a process of a function that is free, and waits if none is.
+func (g *Gateway) dispatch(
+	w http.ResponseWriter, r *http.Request, name string, event []byte, timeout time.Duration,
+	answer func(http.ResponseWriter, *Function, []byte, time.Duration) (alive bool),
+) {
+	pool := g.pool(name)
 	for {
 		var f *Function
 		select {
@@ -202,5 +209,20 @@ func copyFlushing(w http.ResponseWriter, body io.Reader) error {
 		case err != nil:
 			return err
 		}
+	}
+}
+
+// Invoke sends an event to a process of a function that is free, and waits for its answer, which is thrown away.
+func (g *Gateway) Invoke(ctx context.Context, name string, event []byte) error {
+	pool := g.pool(name)
+	select {
+	case f := <-pool:
+		_, err := f.Invoke(ctx, event, 15*time.Minute)
+		if !errors.Is(err, ErrFunctionEnded) && ctx.Err() == nil {
+			pool <- f
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

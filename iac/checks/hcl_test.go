@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
@@ -37,9 +36,13 @@ func members(t *testing.T, e hclsyntax.Expression) map[string]hclsyntax.Expressi
 	}
 	all := map[string]hclsyntax.Expression{}
 	for _, item := range object.Items {
-		name := hcl.ExprAsKeyword(item.KeyExpr)
-		if _, twice := all[name]; name == "" || twice {
-			t.Fatalf("%s: a name that is computed, or there twice", item.KeyExpr.Range())
+		key, faults := item.KeyExpr.Value(nil)
+		if faults.HasErrors() {
+			t.Fatal(faults)
+		}
+		name := key.AsString()
+		if _, twice := all[name]; twice {
+			t.Fatalf("%s: %s is there twice", item.KeyExpr.Range(), name)
 		}
 		all[name] = item.ValueExpr
 	}

@@ -1,13 +1,17 @@
 locals {
   # Which function serves what. A stream's name is one segment of a path; the gateway decodes a slash in it before it
-  # looks for a route, so that the greedy routes below take such names, by the method alone.
+  # looks for a route, so that the greedy routes below take such names, by the method alone. The config of a stream with such
+  # a name is reached by the functions' URLs only.
   routes = {
     "POST /v1/streams/{stream}/records"     = "append"
     "PUT /v1/streams/{stream}/fence"        = "append"
     "GET /v1/streams/{stream}/records"      = "read"
     "GET /v1/streams/{stream}/records/tail" = "read"
     "GET /v1/streams/{stream}/fence"        = "read"
-    "ANY /v1/streams/{stream}"              = "control"
+    "GET /v1/streams/{stream}"              = "control"
+    "PUT /v1/streams/{stream}"              = "control"
+    "PATCH /v1/streams/{stream}"            = "control"
+    "DELETE /v1/streams/{stream}"           = "control"
     "ANY /v1/streams"                       = "control"
     "POST /v1/streams/{proxy+}"             = "append"
     "GET /v1/streams/{proxy+}"              = "read"
