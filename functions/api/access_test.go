@@ -309,6 +309,46 @@ func TestForeignLooksAbsent(t *testing.T) {
 	}
 }
 
+// What is remembered for eventual reads is remembered for one account (X5): to another it is as absent as when nothing is,
+// and tokens of one account see of it what each may see.
+func TestEventualReadsDoNotCross(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	r.create("s")
+	r.create("team-b/s")
+	theirs := bearer(r.otherAccount(t))
+	mine := bearer(r.issue("mine", `{"ops":["list-basins","list-streams"],"basins":{"exact":"absent-basin"},"streams":{"prefix":""}}`, false))
+	team := bearer(r.issue("team", `{"ops":["list-streams"],"basins":{"prefix":""},"streams":{"prefix":"team-"}}`, false))
+	eventual := with{wire.HeaderConsistency, wire.ConsistencyEventual}
+	for _, path := range []string{"/v1/basins/BASIN", "/v1/streams", "/v1/streams?prefix=s", "/v1/streams/s", "/v1/streams/s/records/tail", readS} {
+		ask := func(basin string, as ...with) answer {
+			return r.do("GET", strings.ReplaceAll(path, "BASIN", basin), nil, append(as, eventual, with{"S2-Basin", basin})...)
+		}
+		for range 2 { // the second time it is remembered
+			if a := ask(basin); a.status != 200 && a.status != 416 || a.header.Get(wire.HeaderAgeMs) == "" {
+				t.Fatalf("%s: %d %s %v", path, a.status, a.body, a.header)
+			}
+		}
+		absent, foreign := ask("absent-basin", theirs), ask(basin, theirs)
+		if foreign.status != 404 || foreign.body != absent.body || foreign.header.Get(wire.HeaderAgeMs) != "" || foreign.header.Get(wire.HeaderRevision) != "" {
+			t.Errorf("%s: absent %d %s, foreign %d %s %v", path, absent.status, absent.body, foreign.status, foreign.body, foreign.header)
+		}
+	}
+	list := func(as ...with) []string {
+		return basinNames(t, r.want(r.do("GET", "/v1/basins", nil, append(as, eventual)...), 200, "").body)
+	}
+	if got := list(); !slices.Equal(got, []string{basin}) {
+		t.Errorf("the owner sees %q", got)
+	}
+	if got := append(list(theirs), list(mine)...); len(got) != 0 {
+		t.Errorf("others see %q", got)
+	}
+	r.want(r.do("GET", "/v1/streams", nil, mine, eventual), 403, "permission_denied")
+	if got := names(t, r.want(r.do("GET", "/v1/streams", nil, team, eventual), 200, "").body); !slices.Equal(got, []string{"team-b/s"}) {
+		t.Errorf("the team sees %q", got)
+	}
+}
+
 // No spelling of a name reaches what the name does not.
 func TestSpellingsDoNotCross(t *testing.T) {
 	t.Parallel()
