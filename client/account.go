@@ -126,15 +126,17 @@ func provision[Info any](ctx context.Context, c *Client, see *consistency, r req
 			p.Result = Created
 		}
 	}
-	return p, a.decode(r.op, r.effect, &p.Info)
+	err = a.decode(r.op, r.effect, &p.Info)
+	return p, err
 }
 
 // deleted sends a deletion. That there is nothing of the name any more, after an attempt of unknown outcome, is what was
-// asked for.
+// asked for, if it is the service that says so: a page of something in between with the same status says nothing.
 func deleted(ctx context.Context, c *Client, see *consistency, r request) (Revision, error) {
 	a, err := c.call(ctx, r)
 	if err != nil {
-		if errors.Is(err, ErrNotFound) && Indefinite(err) {
+		var e *Error
+		if errors.Is(err, ErrNotFound) && errors.As(err, &e) && e.resent && e.Code != "" {
 			return "", nil
 		}
 		return "", err

@@ -29,9 +29,14 @@ func (s *Stream) AppendMatch(ctx context.Context, next uint64, records ...Append
 	return s.append(ctx, Batch{Records: records, MatchSeqNum: &next}, once)
 }
 
-// Trim lets go of all records before seqNum, by a command record. Their numbers are not used again.
+// Trim lets go of all records before seqNum, by a command record. Their numbers are not used again. Unless the policy is
+// [RetryNone] it is sent again also if the outcome is unknown: a second command record changes nothing more.
 func (s *Stream) Trim(ctx context.Context, seqNum uint64) (Ack, error) {
-	return s.append(ctx, Batch{Records: []AppendRecord{TrimCommand(seqNum)}}, idempotent)
+	e := idempotent
+	if s.retry == RetryNone {
+		e = appending
+	}
+	return s.append(ctx, Batch{Records: []AppendRecord{TrimCommand(seqNum)}}, e)
 }
 
 func (s *Stream) append(ctx context.Context, b Batch, e effect) (Ack, error) {

@@ -146,7 +146,7 @@ func (c *Client) Basins(ctx context.Context, o ListOptions) iter.Seq2[BasinInfo,
 func (b *Basin) Streams(ctx context.Context, o ListOptions) iter.Seq2[StreamInfo, error] {
 	return pages(o, func(after string) ([]StreamInfo, bool, error) {
 		base, h := b.target()
-		b.see.demand(h, "")
+		at := b.see.demand(h, "")
 		var page wire.ListStreamsResponse
 		r := request{op: "list streams", method: http.MethodGet, url: base + "/streams" + o.query(after), header: h, wait: b.see.wait(h)}
 		a, err := b.c.call(ctx, r)
@@ -154,7 +154,7 @@ func (b *Basin) Streams(ctx context.Context, o ListOptions) iter.Seq2[StreamInfo
 			b.see.failed(err, "")
 			return nil, false, err
 		}
-		b.see.observe(a.header, "")
+		b.see.answered(a.header, "", at)
 		err = a.decode(r.op, pure, &page)
 		return page.Streams, page.HasMore, err
 	}, func(i *StreamInfo) (string, bool) { return i.Name, i.DeletedAt != nil })
@@ -193,6 +193,9 @@ func pages[T any](o ListOptions, page func(after string) ([]T, bool, error), loo
 		after := o.StartAfter
 		for {
 			items, more, err := page(after)
+			if err == nil {
+				err = checkPage(items, more, after, look)
+			}
 			if err != nil {
 				var zero T
 				yield(zero, err)
@@ -205,9 +208,24 @@ func pages[T any](o ListOptions, page func(after string) ([]T, bool, error), loo
 					return
 				}
 			}
-			if !more || len(items) == 0 {
+			if !more {
 				return
 			}
 		}
 	}
+}
+
+// checkPage refuses a page behind which a listing cannot go on, or would go on for ever.
+func checkPage[T any](items []T, more bool, after string, look func(*T) (string, bool)) error {
+	if more && len(items) == 0 {
+		return &Error{Op: "list", Message: "there is more, and the page has nothing to go on behind"}
+	}
+	for i := range items {
+		name, _ := look(&items[i])
+		if name <= after && after != "" {
+			return &Error{Op: "list", Message: "the names are not in order"}
+		}
+		after = name
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -42,6 +43,9 @@ type Options struct {
 	Compression Compression
 	// UserAgent is sent with every request.
 	UserAgent string
+	// TLS is for the client's own transports on https, calls and sessions alike: roots to trust, a certificate to present.
+	// It is copied; HTTP/2 is agreed on whatever it says. Nil trusts the system's roots.
+	TLS *tls.Config
 	// Transport makes requests, and SessionTransport those of sessions; nil means the client's own. On http a session needs
 	// HTTP/2 with prior knowledge, or an HTTP/1.1 that answers while it still reads.
 	Transport, SessionTransport http.RoundTripper
@@ -147,7 +151,8 @@ func parseEndpoint(text string) (endpoint, error) {
 // of is the endpoint for a basin, and whether the basin must be named by a header.
 func (e endpoint) of(basin string) (base string, header bool) {
 	if strings.Contains(e.base, basinMark) {
-		return strings.Replace(e.base, basinMark, basin, 1), false
+		// What is no basin's name must not become another host, which would get the token: escaped, it is none.
+		return strings.Replace(e.base, basinMark, url.QueryEscape(basin), 1), false
 	}
 	return e.base, true
 }

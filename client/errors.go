@@ -57,6 +57,7 @@ type Error struct {
 	Indefinite bool
 
 	retryable bool
+	resent    bool // an earlier attempt of unknown outcome may be the reason for what the last one was told
 	cause     error
 }
 
@@ -286,7 +287,7 @@ func doubted(err error) error {
 		return &FenceError{Installed: e.Installed, Resent: true}
 	case *Error:
 		c := *e
-		c.Indefinite = true
+		c.Indefinite, c.resent = true, true
 		return &c
 	}
 	return err

@@ -47,7 +47,8 @@ func (s *Stream) Fence(ctx context.Context, token string) (Fenced, error) {
 		return Fenced{}, err
 	}
 	f := Fenced{Revision: s.see.observe(a.header, s.name)}
-	return f, a.decode(op, idempotent, &f)
+	err = a.decode(op, idempotent, &f)
+	return f, err
 }
 
 // FencingToken asks for the token installed; empty for none.

@@ -17,10 +17,11 @@ type link struct {
 	out     *wire.FrameWriter
 	body    *io.PipeWriter // what out writes to; closing it ends the client's half
 	answer  io.Closer
-	silence *time.Timer // fails the link when an acknowledgement does not come
+	silence *time.Timer // fails the link when an acknowledgement, or the end, does not come
 	timeout time.Duration
 	opened  *wire.Revision // of the stream when the session was opened; nil from servers without revisions
-	advised bool           // the server wants the session elsewhere; under the session's lock
+	// Both under the session's lock: the server wants the session elsewhere; the client's half was ended.
+	advised, ending bool
 }
 
 // dial opens a connection for the session. Its errors are definite for everything that was not sent before.
@@ -59,8 +60,8 @@ func (a *AppendSession) dial() (*link, error) {
 	return l, nil
 }
 
-// expectAck starts the time in which an acknowledgement must come.
-func (l *link) expectAck() { l.silence.Reset(l.timeout) }
+// expectAnswer starts the time in which the next acknowledgement must come, or the end behind the client's.
+func (l *link) expectAnswer() { l.silence.Reset(l.timeout) }
 
 // close ends the connection and lets go of a sender that waits on it.
 func (l *link) close() {

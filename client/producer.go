@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/tailrace-streams/tailrace/wire"
 )
 
 // ProducerOptions configure a [Producer]. The zero ProducerOptions are fine.
@@ -59,6 +61,7 @@ type Producer struct {
 	open     *group // what is gathered; nil if nothing is
 	last     *group // the one cut last
 	linger   *time.Timer
+	waiting  int    // submits that wait for room, and so for what is gathered
 	next     uint64 // with Match: what the next batch must get, if all before it do
 	expected uint64 // with Match: what follows the last acknowledgement
 	closed   bool
@@ -68,6 +71,7 @@ type Producer struct {
 type group struct {
 	records []AppendRecord
 	size    int // metered
+	framed  int // as the records are on the wire
 	weight  int64
 	done    chan struct{}
 	ack     Ack
@@ -108,7 +112,16 @@ func (s *Stream) Produce(ctx context.Context, o ProducerOptions) (*Producer, err
 	if o.Match != nil {
 		p.next, p.expected = *o.Match, *o.Match
 	}
+	go p.resolveAtEnd()
 	return p, nil
+}
+
+// resolveAtEnd fails what is still being gathered when the session is over, instead of when its linger is.
+func (p *Producer) resolveAtEnd() {
+	<-p.session.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut()
 }
 
 // Submit hands a record over, which belongs to the producer until it is resolved, and waits while too much is in flight. An
@@ -118,8 +131,12 @@ func (p *Producer) Submit(ctx context.Context, r AppendRecord) (Receipt, error) 
 	if size > MaxBatchBytes {
 		return Receipt{}, refused("append", "a record of %d metered bytes; it has at most %d", size, MaxBatchBytes)
 	}
+	framed := wire.SizeAppendRecordProto(&r)
+	if framed > framedMax {
+		return Receipt{}, refused("append", "a record that takes %d bytes on the wire; it has at most %d", framed, framedMax)
+	}
 	weight := int64(size + recordOverhead)
-	if err := p.room.Acquire(ctx, weight); err != nil {
+	if err := p.await(ctx, weight); err != nil {
 		return Receipt{}, refusedBy(err)
 	}
 	p.mu.Lock()
@@ -128,7 +145,7 @@ func (p *Producer) Submit(ctx context.Context, r AppendRecord) (Receipt, error) 
 		p.room.Release(weight)
 		return Receipt{}, err
 	}
-	if p.open != nil && p.open.size+size > p.o.BatchBytes {
+	if p.open != nil && (p.open.size+size > p.o.BatchBytes || p.open.framed+framed > framedMax) {
 		p.cut()
 	}
 	if p.open == nil {
@@ -137,12 +154,28 @@ func (p *Producer) Submit(ctx context.Context, r AppendRecord) (Receipt, error) 
 		p.linger = time.AfterFunc(p.o.Linger, func() { p.lingered(g) })
 	}
 	g := p.open
-	g.records, g.size, g.weight = append(g.records, r), g.size+size, g.weight+weight
+	g.records, g.size, g.framed, g.weight = append(g.records, r), g.size+size, g.framed+framed, g.weight+weight
 	receipt := Receipt{g: g, index: uint64(len(g.records) - 1)}
-	if len(g.records) >= p.o.BatchRecords || g.size >= p.o.BatchBytes {
+	if len(g.records) >= p.o.BatchRecords || g.size >= p.o.BatchBytes || p.waiting > 0 {
 		p.cut()
 	}
 	return receipt, nil
+}
+
+// await waits for room. What is being gathered is sent first, for it may be what takes the room.
+func (p *Producer) await(ctx context.Context, weight int64) error {
+	if p.room.TryAcquire(weight) {
+		return nil
+	}
+	p.mu.Lock()
+	p.waiting++
+	p.cut()
+	p.mu.Unlock()
+	err := p.room.Acquire(ctx, weight)
+	p.mu.Lock()
+	p.waiting--
+	p.mu.Unlock()
+	return err
 }
 
 // refusal is why no record is taken any more.

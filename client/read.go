@@ -57,6 +57,8 @@ type ReadBatch struct {
 	Tail *Position
 	// CaughtUp says that these records end at the tail. A follower gets it first when all that was there has come.
 	CaughtUp bool
+	// Next is where to go on: behind the last record that came, also if it was left out, or where the read was if none did.
+	Next Start
 }
 
 // Read gives records in order up to the tail, as it is when it is reached, or to a limit. A lost connection is made anew
@@ -116,25 +118,35 @@ func (s *Stream) ReadBatch(ctx context.Context, o ReadOptions) (ReadBatch, error
 	ask := func(r *request) {
 		left := time.Duration(0)
 		if o.Wait > 0 {
-			left = max(o.Wait-time.Since(begun), 0)
+			left = max(o.Wait-time.Since(begun), time.Millisecond) // 0 would be another question, with another answer
 			q.Set("wait", seconds(left))
 		}
 		r.url, r.wait = base+"?"+q.Encode(), left+s.see.wait(h)
 	}
 	r.beforeResend = ask
-	s.see.demand(h, s.name)
+	at := s.see.demand(h, s.name)
 	ask(&r)
 	a, err := s.basin.c.call(ctx, r)
 	if err != nil {
 		s.see.failed(err, s.name)
 		return ReadBatch{}, err
 	}
-	s.see.observe(a.header, s.name)
+	s.see.answered(a.header, s.name, at)
 	got, err := wire.DecodeReadBatchProto(a.body)
 	if err != nil {
 		return ReadBatch{}, undecodable(op, a.status, pure, err)
 	}
-	return o.batch(got), nil
+	b := o.batch(got)
+	if len(got.Records) == 0 && !o.atTail(b) {
+		b.CaughtUp, b.Next = false, o.Start
+	}
+	return b, nil
+}
+
+// atTail reports whether an answer without records was one at the tail: a limit of bytes or time can keep all records out.
+func (o *ReadOptions) atTail(b ReadBatch) bool {
+	limited := o.Bytes > 0 || o.Until > 0
+	return b.Tail != nil && (!limited || o.Start.kind == startSeqNum && o.Start.value >= b.Tail.SeqNum)
 }
 
 // query is what a read says on the wire, but for the wait.
@@ -166,8 +178,12 @@ func (o *ReadOptions) bounded() bool { return o.Count > 0 || o.Bytes > 0 || o.Un
 // batch is what the caller gets of what came.
 func (o *ReadOptions) batch(got wire.ReadBatch) ReadBatch {
 	b := ReadBatch{Records: got.Records, Tail: got.Tail, CaughtUp: len(got.Records) == 0 && got.Tail != nil}
-	if n := len(got.Records); n > 0 && got.Tail != nil {
-		b.CaughtUp = got.Tail.SeqNum == got.Records[n-1].SeqNum+1
+	switch n := len(got.Records); {
+	case n > 0:
+		next := got.Records[n-1].SeqNum + 1
+		b.CaughtUp, b.Next = got.Tail != nil && got.Tail.SeqNum == next, FromSeqNum(next)
+	case got.Tail != nil:
+		b.Next = FromSeqNum(got.Tail.SeqNum)
 	}
 	if o.SkipCommands {
 		b.Records = withoutCommands(got.Records)

@@ -33,6 +33,8 @@ type reader struct {
 	// reached before any.
 	next  uint64
 	known bool
+	// clamped says that the start may have been moved to the tail, which the first frame tells.
+	clamped bool
 	// counted and sized say that there are limits, of which o has what is left.
 	counted, sized bool
 	// active is when the last record came, or the tail was reached first; the wait counts from it. Zero before.
@@ -41,7 +43,7 @@ type reader struct {
 
 func (s *Stream) session(ctx context.Context, o ReadOptions, follow bool) iter.Seq2[ReadBatch, error] {
 	return func(yield func(ReadBatch, error) bool) {
-		r := &reader{s: s, o: o, follow: follow, counted: o.Count > 0, sized: o.Bytes > 0}
+		r := &reader{s: s, o: o, follow: follow, clamped: o.Clamp, counted: o.Count > 0, sized: o.Bytes > 0}
 		if o.Start.kind == startSeqNum {
 			r.next, r.known = o.Start.value, true
 		}
@@ -51,10 +53,11 @@ func (s *Stream) session(ctx context.Context, o ReadOptions, follow bool) iter.S
 	}
 }
 
-// run opens sessions until the read is over. Attempts in a row without a frame count as one call's attempts do.
+// run opens sessions until the read is over. Attempts in a row without a frame count as one call's attempts do. A wait that
+// is over ends a read only while there is a connection: without one nobody knows what has come.
 func (r *reader) run(ctx context.Context, yield func(ReadBatch, error) bool) error {
 	for failures := 0; ; {
-		if r.done() {
+		if r.full() {
 			return nil
 		}
 		progress, err := r.once(ctx, yield)
@@ -75,9 +78,12 @@ func (r *reader) run(ctx context.Context, yield func(ReadBatch, error) bool) err
 	}
 }
 
-// done reports whether nothing is left to read.
+// full reports whether a limit is used up.
+func (r *reader) full() bool { return r.counted && r.o.Count == 0 || r.sized && r.o.Bytes == 0 }
+
+// done reports whether nothing is left to read, or to wait for.
 func (r *reader) done() bool {
-	if r.counted && r.o.Count == 0 || r.sized && r.o.Bytes == 0 {
+	if r.full() {
 		return true
 	}
 	return r.follow && r.o.Wait > 0 && !r.active.IsZero() && time.Since(r.active) >= r.o.Wait
@@ -96,12 +102,13 @@ func (r *reader) once(parent context.Context, yield func(ReadBatch, error) bool)
 	silence := time.AfterFunc(r.s.basin.c.o.SilenceTimeout, func() { cancel(errSilence) })
 	defer silence.Stop()
 	frames := wire.NewAnswerReader(body)
+	more := false // there is more than what came, as far as the last records told
 	for {
 		silence.Reset(r.s.basin.c.o.SilenceTimeout)
 		f, err := frames.Next()
 		silence.Stop() // the caller may take its time
 		if err != nil {
-			return progress, r.ended(ctx, err)
+			return progress, r.ended(ctx, err, more)
 		}
 		if f.Terminal {
 			return progress, r.atTail(fromWire(op, f.Err(), false))
@@ -114,7 +121,12 @@ func (r *reader) once(parent context.Context, yield func(ReadBatch, error) bool)
 			return progress, &Error{Op: op, Message: "the session is not as it should be", retryable: true, cause: err}
 		}
 		progress = true
-		if !yield(r.o.batch(got), nil) {
+		more = len(got.Records) > 0 && got.Tail != nil && got.Tail.SeqNum > r.next
+		b := r.o.batch(got)
+		if len(got.Records) == 0 {
+			b.Next = r.position()
+		}
+		if !yield(b, nil) {
 			return progress, errStopped
 		}
 		switch {
@@ -134,7 +146,7 @@ func (r *reader) open(ctx context.Context, cancel context.CancelCauseFunc) (io.R
 	h.Set("Content-Type", wire.MediaS2S)
 	h.Set("Accept", wire.MediaProto)
 	c.askCompressed(h)
-	r.s.see.demand(h, r.s.name)
+	at := r.s.see.demand(h, r.s.name)
 	limit := time.AfterFunc(c.o.AttemptTimeout+r.s.see.wait(h), func() { cancel(context.DeadlineExceeded) })
 	defer limit.Stop()
 	response, err := c.openSession(ctx, op, http.MethodGet, base+"?"+r.query(), h, nil)
@@ -142,15 +154,23 @@ func (r *reader) open(ctx context.Context, cancel context.CancelCauseFunc) (io.R
 		r.s.see.failed(err, r.s.name)
 		return nil, err
 	}
-	r.s.see.observe(response.Header, r.s.name)
+	r.s.see.answered(response.Header, r.s.name, at)
 	return response.Body, nil
+}
+
+// position is where the next session starts.
+func (r *reader) position() Start {
+	if r.known {
+		return FromSeqNum(r.next)
+	}
+	return r.o.Start
 }
 
 func (r *reader) query() string {
 	o := r.o
-	if r.known {
-		o.Start = FromSeqNum(r.next)
-	}
+	o.Start = r.position()
+	// Behind what was read a tail is another stream's: that is an error to tell, and no place to go on at.
+	o.Clamp = r.clamped
 	q := o.query()
 	switch {
 	case !r.follow:
@@ -169,6 +189,7 @@ func (r *reader) query() string {
 
 // take moves the position behind what came, and takes it off the limits.
 func (r *reader) take(got *wire.ReadBatch) error {
+	r.unclamp(got)
 	if len(got.Records) == 0 {
 		if got.Tail == nil {
 			return nil
@@ -199,17 +220,35 @@ func (r *reader) take(got *wire.ReadBatch) error {
 	return nil
 }
 
+// unclamp finds out by the first frame where a start was moved to that was beyond the tail.
+func (r *reader) unclamp(got *wire.ReadBatch) {
+	if !r.clamped {
+		return
+	}
+	switch {
+	case len(got.Records) > 0:
+		r.next = min(r.next, got.Records[0].SeqNum)
+	case got.Tail != nil:
+		r.next = min(r.next, got.Tail.SeqNum)
+	default:
+		return
+	}
+	r.clamped = false
+}
+
 // less is what n leaves of a limit.
 func less(limit, n uint64) uint64 { return limit - min(n, limit) }
 
-// ended is the meaning of a session's end: nil if that is the end of the read.
-func (r *reader) ended(ctx context.Context, err error) error {
+// ended is the meaning of a session's end: nil if that is the end of the read. more says that the server told of more than
+// it sent. What ends a session too early need not be the server, and does not always break it off.
+func (r *reader) ended(ctx context.Context, err error, more bool) error {
 	const op = "read"
 	if err == io.EOF {
-		if !r.follow || r.o.bounded() || r.o.Wait > 0 {
+		cut := r.sized || r.o.Until > 0 // behind what came may be a record that a limit keeps out
+		if cut || !r.follow && !more || r.follow && r.o.Wait > 0 {
 			return nil
 		}
-		return unanswered(op, errEnded, false) // a follower without limits has no end
+		return unanswered(op, errEnded, false) // a count that is not reached is none either
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -221,7 +260,7 @@ func (r *reader) ended(ctx context.Context, err error) error {
 func (r *reader) atTail(err error) error {
 	var beyond *RangeError
 	if !r.follow && errors.As(err, &beyond) {
-		if r.known && beyond.Tail.SeqNum == r.next || !r.known && r.o.Start.kind == startTailOffset {
+		if r.known && (beyond.Tail.SeqNum == r.next || r.clamped) || !r.known && (r.clamped || r.o.Start.kind == startTailOffset) {
 			return nil
 		}
 	}

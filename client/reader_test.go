@@ -214,27 +214,28 @@ func TestX1_ClientDemandsRevisions(t *testing.T) {
 	stream := s.stream(client.Options{}).Tracking().WithEventual()
 	ctx := bounded(t)
 	for _, step := range []struct {
-		call func() error
-		min  string
+		call   func() error
+		min    string
+		strong bool
 	}{
-		{func() error { _, err := stream.Append(ctx, text("x")); return err }, ""},
-		{func() error { _, err := stream.Append(ctx, text("x")); return err }, ""},
-		{func() error { _, err := stream.CheckTail(ctx); return err }, version + "7"},
+		{func() error { _, err := stream.Append(ctx, text("x")); return err }, "", false},
+		{func() error { _, err := stream.Append(ctx, text("x")); return err }, "", false},
+		{func() error { _, err := stream.CheckTail(ctx); return err }, version + "7", false},
 		{func() error {
 			_, err := stream.CheckTail(ctx)
 			if lost := new(client.RevisionError); !errors.As(err, &lost) || !errors.Is(err, client.ErrRevision) || client.Indefinite(err) {
 				t.Errorf("a revision of an earlier life: %v", err)
 			}
 			return nil
-		}, version + "9"},
-		{func() error { _, err := stream.CheckTail(ctx); return err }, ""},
+		}, version + "9", false},
+		{func() error { _, err := stream.CheckTail(ctx); return err }, "", true},
 		{func() error {
 			t, err := stream.WithMinRevision("demanded").WithRevisionTimeout(0).CheckTail(ctx)
 			if t.Revision != version+"9" {
 				err = fmt.Errorf("the revision is %q", t.Revision)
 			}
 			return err
-		}, "demanded"},
+		}, "demanded", false},
 	} {
 		if err := step.call(); err != nil {
 			t.Fatal(err)
@@ -244,8 +245,15 @@ func TestX1_ClientDemandsRevisions(t *testing.T) {
 		if got := h.Get(wire.HeaderMinRevision); got != step.min {
 			t.Errorf("request %d demanded %q, want %q", len(seen), got, step.min)
 		}
-		if reads := seen[len(seen)-1].Method == http.MethodGet; reads != (h.Get(wire.HeaderConsistency) == wire.ConsistencyEventual) {
-			t.Errorf("request %d: consistency %q", len(seen), h.Get(wire.HeaderConsistency))
+		want := ""
+		switch {
+		case step.strong:
+			want = wire.ConsistencyStrong
+		case seen[len(seen)-1].Method == http.MethodGet:
+			want = wire.ConsistencyEventual
+		}
+		if got := h.Get(wire.HeaderConsistency); got != want {
+			t.Errorf("request %d: consistency %q, want %q", len(seen), got, want)
 		}
 		if strings.HasPrefix(step.min, "demanded") != (h.Get(wire.HeaderRevisionTimeoutMs) == "0") {
 			t.Errorf("request %d: time-out %q", len(seen), h.Get(wire.HeaderRevisionTimeoutMs))
@@ -267,4 +275,191 @@ func TestX4_PlainReadsSayNothing(t *testing.T) {
 			t.Errorf("it says %s", name)
 		}
 	}
+}
+
+// A start that the server moved to the tail is where the read goes on, also on a further connection; and behind what was
+// read, the tail of a stream that was made anew is an error and not a place to go on at.
+func TestClampedReads(t *testing.T) {
+	t.Parallel()
+	tail := client.Position{SeqNum: 10}
+	s := serve(t,
+		sends(func(out *wire.FrameWriter) { _ = out.Batch(nil, &tail) }),
+		sends(func(out *wire.FrameWriter) { _ = out.Batch(recordsFrom(10, 12), nil) }),
+		refuse(&wire.RangeNotSatisfiable{Tail: client.Position{SeqNum: 3}}),
+	)
+	o := client.ReadOptions{Start: client.FromSeqNum(99), Clamp: true}
+	got, err := numbers(t, s.stream(client.Options{}).Follow(bounded(t), o))
+	if !errors.Is(err, client.ErrOutOfRange) || !slices.Equal(got, []uint64{10, 11}) {
+		t.Errorf("followed %v, %v", got, err)
+	}
+	var asked []string
+	for _, q := range queries(s) {
+		asked = append(asked, q.Get("seq_num")+q.Get("clamp"))
+	}
+	if want := []string{"99true", "10", "12"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	// A server refuses what may not follow at the tail, clamped or not (S2 API, 15.3): to read up to it is to read nothing.
+	s = serve(t, refuse(&wire.RangeNotSatisfiable{Tail: tail}))
+	o.Count = 2
+	if got, err := numbers(t, s.stream(client.Options{}).Read(bounded(t), o)); err != nil || len(got) != 0 {
+		t.Errorf("read %v, %v", got, err)
+	}
+}
+
+// A wait that passes while there is no connection does not end a read: what came meanwhile is still read.
+func TestWaitWithoutAConnectionIsNoEnd(t *testing.T) {
+	t.Parallel()
+	s := serve(t,
+		sends(func(out *wire.FrameWriter) { _ = out.Batch(recordsFrom(0, 1), &client.Position{SeqNum: 1}) }),
+		func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(60 * time.Millisecond) // longer than the wait: the server is away
+			refuse(unavailable)(w, r)
+		},
+		ends(func(out *wire.FrameWriter) { _ = out.Batch(recordsFrom(1, 3), &client.Position{SeqNum: 3}) }),
+	)
+	got, err := numbers(t, s.stream(client.Options{}).Follow(bounded(t), client.ReadOptions{Wait: 30 * time.Millisecond}))
+	if err != nil || !slices.Equal(got, []uint64{0, 1, 2}) {
+		t.Errorf("followed %v, %v", got, err)
+	}
+}
+
+// A session that ends well, and too early, as one does that something in between has ended, is no end of the read.
+func TestEarlyEndIsNoEnd(t *testing.T) {
+	t.Parallel()
+	tail := client.Position{SeqNum: 5}
+	steps := []http.HandlerFunc{
+		ends(func(out *wire.FrameWriter) { _ = out.Batch(recordsFrom(0, 2), &tail) }),
+		ends(func(out *wire.FrameWriter) { _ = out.Batch(recordsFrom(2, 5), &tail) }),
+	}
+	want := []uint64{0, 1, 2, 3, 4}
+	if got, err := numbers(t, serve(t, steps...).stream(client.Options{}).Read(bounded(t), client.ReadOptions{})); err != nil || !slices.Equal(got, want) {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if got, err := numbers(t, serve(t, steps...).stream(client.Options{}).Follow(bounded(t), client.ReadOptions{Count: 5})); err != nil || !slices.Equal(got, want) {
+		t.Errorf("followed %v, %v", got, err)
+	}
+}
+
+// A long poll whose wait is used up by a failed attempt asks for a second more, not for a refusal at the tail (BL-045).
+func TestBL045_LongPollThatIsOver(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(30 * time.Millisecond)
+		hangUp(w, r)
+	}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("wait") == "0" {
+			refuse(&wire.RangeNotSatisfiable{})(w, r)
+		}
+	})
+	if b, err := s.stream(client.Options{}).ReadBatch(bounded(t), client.ReadOptions{Wait: 20 * time.Millisecond}); err != nil || len(b.Records) != 0 {
+		t.Errorf("read %+v, %v", b, err)
+	}
+}
+
+// Where to go on is told also where no record is given, so that commands that are left out are not read for ever (BL-040).
+func TestBL040_WhereToGoOn(t *testing.T) {
+	t.Parallel()
+	command := wire.Record{SeqNum: 7, Headers: []wire.Header{{Value: []byte("fence")}}}
+	answers := func(records []wire.Record, tail *client.Position) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(wire.EncodeReadBatchProto(nil, records, tail))
+		}
+	}
+	for name, test := range map[string]struct {
+		step     http.HandlerFunc
+		o        client.ReadOptions
+		next     client.Start
+		caughtUp bool
+	}{
+		"a command":   {answers([]wire.Record{command}, nil), client.ReadOptions{SkipCommands: true}, client.FromSeqNum(8), false},
+		"at the tail": {answers(nil, &client.Position{SeqNum: 9}), client.ReadOptions{Start: client.FromTail(0)}, client.FromSeqNum(9), true},
+		"no room":     {answers(nil, &client.Position{SeqNum: 9}), client.ReadOptions{Start: client.FromSeqNum(4), Bytes: 9}, client.FromSeqNum(4), false},
+		"nobody says": {answers(nil, nil), client.ReadOptions{Start: client.FromTimestamp(4)}, client.FromTimestamp(4), false},
+	} {
+		b, err := serve(t, test.step).stream(client.Options{}).ReadBatch(bounded(t), test.o)
+		if err != nil || b.Next != test.next || b.CaughtUp != test.caughtUp || len(b.Records) != 0 {
+			t.Errorf("%s: %+v, %v", name, b, err)
+		}
+	}
+	s := serve(t, sends(func(out *wire.FrameWriter) { _ = out.Batch([]wire.Record{command}, nil) }),
+		ends(func(out *wire.FrameWriter) { _ = out.Batch(nil, nil); _ = out.Batch(nil, &client.Position{SeqNum: 8}) }))
+	for b, err := range s.stream(client.Options{}).FollowBatches(bounded(t), client.ReadOptions{Start: client.FromSeqNum(7), SkipCommands: true, Wait: time.Hour}) {
+		if err != nil || b.Next != client.FromSeqNum(8) {
+			t.Errorf("a batch of a follower: %+v, %v", b, err)
+		}
+	}
+}
+
+// Answers that come late, of an earlier life of a name or of a listing that began before, make a tracking view read
+// strongly once; they never make it demand less than it saw (X1, X6).
+func TestX1_LateAnswersDoNotGoBack(t *testing.T) {
+	t.Parallel()
+	const life, other = "scripted/s@0190a1b2-0000-7000-8000-000000000001.", "scripted/s@0190a1b2-0000-7000-8000-000000000002."
+	const names = "scripted/@0190a1b2-0000-7000-8000-000000000003."
+	release, asked := make(chan struct{}), make(chan struct{})
+	answers := func(revision string, body []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			arrived(r)
+			w.Header().Set(wire.HeaderRevision, revision)
+			_, _ = w.Write(body)
+		}
+	}
+	held := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			asked <- struct{}{}
+			<-release
+			next(w, r)
+		}
+	}
+	tail, empty := wire.AppendTailJSON(nil, client.Position{}), []byte(`{"streams":[],"has_more":false}`)
+	made := []byte(`{"name":"s","created_at":"2026-01-01T00:00:00Z","deleted_at":null,"cipher":null}`)
+	for name, test := range map[string]struct {
+		late, write, now, after http.HandlerFunc
+		read                    func(*client.Basin) error
+		want                    string
+	}{
+		"of a stream": {
+			answers(life+"90", tail), answers(other+"5", made), answers(other+"6", tail), answers(other+"6", tail),
+			func(b *client.Basin) error { _, err := b.Stream("s").CheckTail(t.Context()); return err }, other + "6",
+		},
+		"of a listing": {
+			answers(names+"7", empty), answers(other+"5", made), answers(names+"8", empty), answers(names+"8", empty),
+			func(b *client.Basin) error { return firstOf(b.Streams(t.Context(), client.ListOptions{})) }, names + "8",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, held(test.late), test.write, test.now, test.after)
+			b := s.stream(client.Options{}).Basin().Tracking().WithEventual()
+			late := make(chan error)
+			go func() { late <- test.read(b) }()
+			<-asked
+			if _, err := b.Stream("s").Create(bounded(t), nil); err != nil {
+				t.Fatal(err)
+			}
+			release <- struct{}{}
+			for _, err := range []error{<-late, test.read(b), test.read(b)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			said := s.requests()
+			for i, want := range []string{wire.ConsistencyStrong, wire.ConsistencyEventual} {
+				if got := said[2+i].Header.Get(wire.HeaderConsistency); got != want {
+					t.Errorf("read %d is %q, want %q", i, got, want)
+				}
+			}
+			if got := said[3].Header.Get(wire.HeaderMinRevision); got != test.want || said[2].Header.Get(wire.HeaderMinRevision) != "" {
+				t.Errorf("demanded %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func firstOf[T any](all func(func(T, error) bool)) error {
+	for _, err := range all {
+		return err
+	}
+	return nil
 }

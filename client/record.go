@@ -70,6 +70,17 @@ func metered(headers []Header, body []byte) int {
 	return size
 }
 
+// framedMax is what the records of a batch may take in a frame. Records of many small headers take twice their metered size,
+// so this and not the limit of a batch is what refuses them.
+const framedMax = wire.FramePayloadMax - wire.SizeConditionsProto
+
+func framedBatch(records []AppendRecord) (size int) {
+	for i := range records {
+		size += wire.SizeAppendRecordProto(&records[i])
+	}
+	return size
+}
+
 func meteredBatch(records []AppendRecord) (size int) {
 	for i := range records {
 		size += MeteredSize(&records[i])

@@ -14,7 +14,7 @@ import (
 
 var (
 	errAckOfOthers = errors.New("the acknowledgement is not of what was sent")
-	errNoAck       = errors.New("no acknowledgement for too long")
+	errNoAck       = errors.New("no acknowledgement, or no end, for too long")
 )
 
 // SessionOptions configure an append session. The zero SessionOptions are fine.
@@ -109,7 +109,7 @@ func (p *Pending) resolve(ack Ack, err error) {
 }
 
 // OpenSession opens an append session, presenting the view's fencing token if there is one. It is open when this returns:
-// the stream exists and takes the token. The context is that of the whole session: when it ends, what is not resolved fails.
+// the stream exists and takes the token. Failures that may pass are tried again, as those of calls are. The context is that of the whole session: when it ends, what is not resolved fails.
 func (s *Stream) OpenSession(ctx context.Context, o SessionOptions) (*AppendSession, error) {
 	a := &AppendSession{
 		s: s, o: o.withDefaults(), wake: make(chan struct{}, 1), done: make(chan struct{}),
@@ -117,13 +117,27 @@ func (s *Stream) OpenSession(ctx context.Context, o SessionOptions) (*AppendSess
 	a.bytes = semaphore.NewWeighted(int64(a.o.InflightBytes))
 	a.count = semaphore.NewWeighted(int64(a.o.InflightBatches))
 	a.ctx, a.cancel = context.WithCancel(ctx)
-	l, err := a.dial()
+	l, err := a.open()
 	if err != nil {
 		a.cancel()
 		return nil, err
 	}
 	go a.run(l)
 	return a, nil
+}
+
+// open makes the first connection, with as many attempts as a call has: nothing was sent that could be there twice.
+func (a *AppendSession) open() (*link, error) {
+	retry := a.s.basin.c.retry
+	for n := 1; ; n++ {
+		l, err := a.dial()
+		if err == nil {
+			return l, nil
+		}
+		if !retryable(err) || n >= retry.Attempts || !pause(a.ctx, retry.delay(n, RetryAfterOf(err))) {
+			return nil, given(a.ctx, err)
+		}
+	}
 }
 
 // Submit hands a batch over, and waits while too much is in flight. The batch and what it points to belong to the session
@@ -160,6 +174,9 @@ func (a *AppendSession) enqueue(b Batch, then func(Ack, error)) (*Pending, error
 	}
 	if a.s.token != nil && *b.FencingToken != *a.s.token {
 		return nil, refused(op, "the batch presents another fencing token than its session")
+	}
+	if n := framedBatch(b.Records); n > framedMax {
+		return nil, refused(op, "the batch takes %d bytes on the wire; a frame has at most %d", n, framedMax)
 	}
 	p := &Pending{batch: b, then: then, done: make(chan struct{})}
 	a.mu.Lock()
@@ -226,6 +243,10 @@ func (a *AppendSession) run(l *link) {
 		if err == nil {
 			continue
 		}
+		if retryable(err) && a.finished() {
+			a.end(nil)
+			return
+		}
 		failures++
 		retry := a.s.basin.c.retry
 		if !a.mayGoOn(err) || failures >= retry.Attempts || !pause(a.ctx, retry.delay(failures, RetryAfterOf(err))) {
@@ -235,11 +256,16 @@ func (a *AppendSession) run(l *link) {
 	}
 }
 
-// cutShort is why the session ended with nothing to do: its context, or nothing at all.
-func (a *AppendSession) cutShort() error {
+// finished reports whether all that will ever be submitted is resolved.
+func (a *AppendSession) finished() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	return a.closed && len(a.queue) == 0
+}
+
+// cutShort is why the session ended with nothing to do: its context, or nothing at all.
+func (a *AppendSession) cutShort() error {
+	if a.finished() {
 		return nil
 	}
 	return refusedBy(a.ctx.Err())
@@ -317,12 +343,18 @@ func (a *AppendSession) next(l *link) *Pending {
 			a.sent++
 			p.tried = true
 			if a.sent == 1 {
-				l.expectAck()
+				l.expectAnswer()
 			}
 			a.mu.Unlock()
 			return p
 		}
 		over := a.closed || l.advised
+		if over {
+			l.ending = true
+			if a.sent == 0 {
+				l.expectAnswer()
+			}
+		}
 		a.mu.Unlock()
 		if over {
 			return nil
@@ -347,15 +379,15 @@ func (a *AppendSession) take(l *link) (*Pending, error) {
 	a.queue = a.queue[1:]
 	a.sent--
 	l.silence.Stop()
-	if a.sent > 0 {
-		l.expectAck()
+	if a.sent > 0 || l.ending {
+		l.expectAnswer()
 	}
 	return p, nil
 }
 
 // answered handles a frame that is not the last.
 func (a *AppendSession) answered(l *link, f wire.Frame) error {
-	if f.Conflict {
+	if f.Conflict && a.o.PerBatchConflicts { // elsewhere the bit is S2's, and reserved
 		p, err := a.take(l)
 		if err == nil {
 			p.resolve(Ack{}, p.failed(fromWire("append", f.Err(), true)))
@@ -422,6 +454,8 @@ func (e *toldError) Error() string { return e.err.Error() }
 func (e *toldError) Unwrap() error { return e.err }
 
 // serve sends and receives on a connection until it is over. nil means that it ended well.
+// Without progress, an end that the client did not ask for is a failure: a server that ends each session as soon as it is
+// open is not to be asked again and again without a pause.
 func (a *AppendSession) serve(l *link) (progress bool, err error) {
 	var sender sync.WaitGroup
 	sender.Go(func() { a.send(l) })
@@ -434,7 +468,7 @@ func (a *AppendSession) serve(l *link) (progress bool, err error) {
 	switch {
 	case errors.As(err, &told):
 		return progress, told.err
-	case err == io.EOF && !outstanding:
+	case err == io.EOF && !outstanding && (progress || l.ending):
 		return progress, nil
 	case err == io.EOF:
 		err = errEnded

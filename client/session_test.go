@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -507,3 +510,279 @@ func TestCloseIsBounded(t *testing.T) {
 }
 
 var _ io.Writer = flushing{}
+
+// A batch that no frame holds is refused when it is submitted, and hurts no other. A producer cuts its batches so that none
+// becomes one: small headers take twice their metered size on the wire.
+func TestBatchesFitFrames(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sessionOf(func(in *wire.FrameReader, out *wire.FrameWriter) {
+		for n := uint64(0); ; {
+			input, err := in.NextInput()
+			if err != nil {
+				return
+			}
+			next := n + uint64(len(input.Records))
+			_ = out.Ack(ackOf(n, next))
+			n = next
+		}
+	}))
+	header := client.Header{Name: []byte("n"), Value: []byte("v")}
+	full := client.AppendRecord{Headers: slices.Repeat([]client.Header{header}, (client.MaxBatchBytes-8)/4)}
+	a, err := s.stream(client.Options{}).OpenSession(t.Context(), client.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := submit(t, a, "before")[0]
+	_, err = a.Submit(bounded(t), client.Batch{Records: []client.AppendRecord{full, text(strings.Repeat("x", 1000))}})
+	if err == nil || client.Indefinite(err) {
+		t.Errorf("a batch beyond a frame: %v", err)
+	}
+	for _, p := range append(submit(t, a, "after"), before) {
+		if _, err := p.Wait(bounded(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := a.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	p, err := s.stream(client.Options{}).Produce(t.Context(), client.ProducerOptions{Linger: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.Headers = full.Headers[:len(full.Headers)/1000]
+	for range 1200 {
+		if _, err := p.Submit(bounded(t), full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The bit that Tailrace uses for conflicts is reserved in S2, and means nothing in a session that did not ask for it.
+func TestReservedBitsAreIgnored(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sessionOf(func(in *wire.FrameReader, _ *wire.FrameWriter) {
+			_, _ = in.NextInput()
+			ack := wire.EncodeAckProto(nil, ackOf(0, 1))
+			_, _ = flushing{w, http.NewResponseController(w)}.Write(append([]byte{0, 0, byte(len(ack) + 1), 0x0f}, ack...))
+			_, _ = in.NextInput()
+		})(w, r)
+	})
+	a, err := s.stream(client.Options{}).OpenSession(t.Context(), client.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := submit(t, a, "a")[0].Wait(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that does not end a session behind its client's end is not waited for for ever: neither by Close, when all is
+// resolved, nor by batches that are to go elsewhere.
+func TestAnEndThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	never := func(advise bool, start uint64) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			sessionOf(func(in *wire.FrameReader, out *wire.FrameWriter) {
+				if advise {
+					out.AdviseReconnect()
+				}
+				for n := start; ; n++ {
+					if _, err := in.NextInput(); err != nil {
+						<-r.Context().Done()
+						return
+					}
+					_ = out.Ack(ackOf(n, n+1))
+				}
+			})(w, r)
+		}
+	}
+	for name, attempts := range map[string]int{"once": 1, "again": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, never(attempts > 1, 0), never(false, 1))
+			o := client.Options{AttemptTimeout: 200 * time.Millisecond, Retry: client.Retry{Attempts: attempts}}
+			a, err := s.stream(o).OpenSession(t.Context(), client.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, body := range []string{"a", "b"} {
+				if _, err := submit(t, a, body)[0].Wait(bounded(t)); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := a.Close(bounded(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// To open a session is tried as often as a call is, for nothing was sent that could be there twice; and what will not pass
+// is told at once.
+func TestOpeningIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := serve(t, refuse(draining), refuse(unavailable), sessionOf(func(in *wire.FrameReader, _ *wire.FrameWriter) { _, _ = in.NextInput() }))
+	a, err := s.stream(client.Options{}).WithRetry(client.RetryNone).OpenSession(t.Context(), client.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	s = serve(t, refuse(&wire.FencingTokenMismatch{Installed: "other"}))
+	_, err = s.stream(client.Options{}).OpenSession(t.Context(), client.SessionOptions{})
+	if !errors.Is(err, client.ErrFenced) || client.Indefinite(err) || len(s.requests()) != 1 {
+		t.Errorf("opened with %v after %d requests", err, len(s.requests()))
+	}
+}
+
+// What a producer is still gathering when it ends resolves then, and not when its linger is over.
+func TestLingeringRecordsResolve(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sessionOf(func(_ *wire.FrameReader, out *wire.FrameWriter) {
+			select {
+			case <-release:
+				_ = out.Terminal(&wire.FencingTokenMismatch{Installed: "other"})
+			case <-r.Context().Done():
+			}
+		})(w, r)
+	})
+	for name, end := range map[string]func(context.CancelFunc){
+		"fenced": func(context.CancelFunc) { release <- struct{}{} }, "its context ends": func(cancel context.CancelFunc) { cancel() },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, err := s.stream(client.Options{}).Produce(ctx, client.ProducerOptions{Linger: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Submit(bounded(t), text("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(cancel)
+		if _, err := r.Wait(bounded(t)); err == nil || client.Indefinite(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		_ = p.Close(bounded(t))
+	}
+}
+
+// A submit that waits for room sends what takes it, whoever gathered that and however long it could linger.
+func TestRoomIsNotHeldByALinger(t *testing.T) {
+	t.Parallel()
+	s := serve(t, sessionOf(func(in *wire.FrameReader, out *wire.FrameWriter) {
+		for n := uint64(0); ; {
+			input, err := in.NextInput()
+			if err != nil {
+				return
+			}
+			next := n + uint64(len(input.Records))
+			_ = out.Ack(ackOf(n, next))
+			n = next
+		}
+	}))
+	p, err := s.stream(client.Options{}).Produce(t.Context(), client.ProducerOptions{Linger: time.Hour, InflightBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := strings.Repeat("x", 1500) // many enough to fill the room before they fill a batch
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 700 {
+				if _, err := p.Submit(bounded(t), text(body)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := p.Close(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Calls and sessions over TLS with roots of the caller's choice, both over HTTP/2, with compressed frames both ways.
+func TestTLSForCallsAndSessions(t *testing.T) {
+	t.Parallel()
+	body := strings.Repeat("compressible ", 1000)
+	for name, how := range map[string]client.Compression{"none": client.CompressionNone, "zstd": client.CompressionZstd, "gzip": client.CompressionGzip} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steps := func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Content-Type") != wire.MediaS2S {
+					acknowledge(0, 1)(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", wire.MediaS2S)
+				control := http.NewResponseController(w)
+				_ = control.Flush()
+				out := wire.NewFrameWriter(flushing{w, control}, wire.NegotiateCompression(r.Header))
+				if r.Method == http.MethodGet {
+					_ = out.Batch([]wire.Record{{Body: []byte(body)}}, &client.Position{SeqNum: 1})
+					return
+				}
+				if how != client.CompressionNone {
+					var first [4]byte
+					if _, err := io.ReadFull(r.Body, first[:]); err != nil || first[3]&0x60 != byte(how)<<5 {
+						t.Errorf("a frame of flags %x, %v", first[3], err)
+					}
+					_, _ = io.CopyN(io.Discard, r.Body, int64(first[0])<<16|int64(first[1])<<8|int64(first[2])-1)
+				} else if input, err := wire.NewFrameReader(r.Body).NextInput(); err != nil || bodyOf(input) != body {
+					t.Errorf("got %d bytes, %v", len(bodyOf(input)), err)
+				}
+				_ = out.Ack(ackOf(0, 1))
+			}
+			s := &scripted{t: t, steps: []http.HandlerFunc{steps}}
+			server := newTLS(t, s)
+			roots := x509.NewCertPool()
+			roots.AddCert(server.Certificate())
+			for _, config := range []*tls.Config{nil, {RootCAs: roots, NextProtos: []string{"http/1.1"}}} {
+				c, err := client.New(server.URL, client.Options{TLS: config, Compression: how, Retry: client.Retry{Attempts: 1}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				stream := c.Basin("scripted").Stream("s")
+				_, err = stream.Append(bounded(t), text(body))
+				a, err2 := stream.OpenSession(bounded(t), client.SessionOptions{})
+				if trusted := config != nil; (err == nil) != trusted || (err2 == nil) != trusted || client.Indefinite(err) || client.Indefinite(err2) {
+					t.Fatalf("trusted: %v; %v; %v", trusted, err, err2)
+				}
+				if config == nil {
+					continue
+				}
+				if _, err := submit(t, a, body)[0].Wait(bounded(t)); err != nil {
+					t.Error(err)
+				}
+				if err := a.Close(bounded(t)); err != nil {
+					t.Error(err)
+				}
+				for r, err := range stream.Read(bounded(t), client.ReadOptions{}) {
+					if err != nil || string(r.Body) != body {
+						t.Errorf("read %d bytes, %v", len(r.Body), err)
+					}
+				}
+				c.Close()
+			}
+			for _, r := range s.requests() {
+				if r.ProtoMajor != 2 {
+					t.Errorf("%s %s over %s", r.Method, r.URL, r.Proto)
+				}
+			}
+			if n := len(s.requests()); n != 3 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}

@@ -101,14 +101,14 @@ func (s *Stream) request(op, method, under string, e effect) request {
 
 // read sends a request that reads, as the view says.
 func (s *Stream) read(ctx context.Context, r request) (answer, Revision, error) {
-	s.see.demand(r.header, s.name)
+	at := s.see.demand(r.header, s.name)
 	r.wait += s.see.wait(r.header)
 	a, err := s.basin.c.call(ctx, r)
 	if err != nil {
 		s.see.failed(err, s.name)
 		return answer{}, "", err
 	}
-	return a, s.see.observe(a.header, s.name), nil
+	return a, s.see.answered(a.header, s.name, at), nil
 }
 
 // Create makes the stream with a config over its basin's defaults, nil for none; [ErrAlreadyExists] if there is one. A
@@ -144,7 +144,8 @@ func (s *Stream) Config(ctx context.Context) (config StreamConfig, err error) {
 	if err != nil {
 		return config, err
 	}
-	return config, a.decode("get stream", pure, &config)
+	err = a.decode("get stream", pure, &config)
+	return config, err
 }
 
 // Reconfigure changes what change has, and gives the config that results.
@@ -156,7 +157,8 @@ func (s *Stream) Reconfigure(ctx context.Context, change StreamReconfiguration) 
 		return config, err
 	}
 	s.see.observe(a.header, s.name)
-	return config, a.decode(r.op, r.effect, &config)
+	err = a.decode(r.op, r.effect, &config)
+	return config, err
 }
 
 // Delete deletes the stream. Its name is free after a while, for another stream, which begins at 0. [ErrNotFound] if there

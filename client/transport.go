@@ -47,6 +47,10 @@ func (c *Client) transport(choose func(*http.Protocols)) *http.Transport {
 		Protocols:           new(http.Protocols),
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
+	if c.o.TLS != nil {
+		t.TLSClientConfig = c.o.TLS.Clone()
+		t.TLSClientConfig.NextProtos = nil // the transport names its protocols
+	}
 	choose(t.Protocols)
 	c.owned = append(c.owned, t)
 	return t

@@ -136,15 +136,28 @@ func SizeRecordProto(r *Record) int { return tagSize + protowire.SizeBytes(sizeR
 // SizeTailProto is the most that a tail adds to the protobuf of a ReadBatch, in bytes.
 const SizeTailProto = 2*tagSize + 2*(tagSize+10)
 
+func sizeAppendRecord(r *AppendRecord) int {
+	size := sizeHeaders(r.Headers) + sizeData(len(r.Body))
+	if r.HasTimestamp {
+		size += tagSize + protowire.SizeVarint(r.Timestamp)
+	}
+	return size
+}
+
+// SizeAppendRecordProto is what a record adds to the protobuf of an AppendInput, in bytes. An input must fit a frame
+// (FramePayloadMax) with SizeConditionsProto for its conditions; as with SizeRecordProto, metered sizes do not tell.
+func SizeAppendRecordProto(r *AppendRecord) int {
+	return tagSize + protowire.SizeBytes(sizeAppendRecord(r))
+}
+
+// SizeConditionsProto is the most that the conditions add to the protobuf of an AppendInput, in bytes.
+const SizeConditionsProto = tagSize + 10 + tagSize + 1 + FencingTokenMax
+
 // EncodeAppendInputProto appends an AppendInput, for a client.
 func EncodeAppendInputProto(dst []byte, in AppendInput) []byte {
 	for i := range in.Records {
 		r := &in.Records[i]
-		size := sizeHeaders(r.Headers) + sizeData(len(r.Body))
-		if r.HasTimestamp {
-			size += tagSize + protowire.SizeVarint(r.Timestamp)
-		}
-		dst = openMessage(dst, inputRecords, size)
+		dst = openMessage(dst, inputRecords, sizeAppendRecord(r))
 		if r.HasTimestamp {
 			dst = appendUintAlways(dst, appendRecordTimestamp, r.Timestamp)
 		}
