@@ -244,8 +244,9 @@ func Example_chatRoom() {
 		}
 	}
 	say("ann", "anybody here?")
-	joined := make(chan struct{})
+	joined, spoken := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(spoken)
 		<-joined
 		say("bob", "just arrived")
 		say("ann", "welcome")
@@ -259,6 +260,7 @@ func Example_chatRoom() {
 			close(joined)
 		}
 	}
+	<-spoken // a message can be read before who said it knows that it was taken
 	// Output:
 	// ann: anybody here?
 	// bob: just arrived

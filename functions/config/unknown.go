@@ -11,9 +11,10 @@ const (
 	EndpointVariable      = envPrefix + "ENDPOINT"
 	AccessTokenVariable   = envPrefix + "ACCESS_TOKEN"
 	EncryptionKeyVariable = envPrefix + "ENCRYPTION_KEY"
+	CAFileVariable        = envPrefix + "CA_FILE"
 )
 
-var clientVariables = []string{EndpointVariable, AccessTokenVariable, EncryptionKeyVariable}
+var clientVariables = []string{EndpointVariable, AccessTokenVariable, EncryptionKeyVariable, CAFileVariable}
 
 // toolVariables are the variables with our prefix that the tests and tools of this repository read. They may stand in the
 // environment of a server started by hand beside them; a test holds the list against the sources.

@@ -118,16 +118,26 @@ func (a *appending) run(s *session, args []string) error {
 		return err
 	}
 	defer done()
-	// A signal ends the reading; what was read before it is still appended.
-	life, end := context.WithCancel(context.WithoutCancel(s.ctx))
-	defer end()
+	// A signal ends the reading; what was read before it is still appended. Until there is a session it ends everything.
+	life, end := context.WithCancelCause(context.WithoutCancel(s.ctx))
+	defer end(nil)
+	opening := context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })
 	p, err := stream.Produce(life, client.ProducerOptions{Linger: a.linger, Match: a.conditions.matching()})
+	switch {
+	case opening():
+	case err == nil:
+		err = context.Cause(s.ctx) // the session has gone with it, and nothing was submitted
+	default:
+		err = fmt.Errorf("%w: %v", context.Cause(s.ctx), err)
+	}
 	if err != nil {
 		return fmt.Errorf("append to %s: %w", shown(args[0]), err)
 	}
 	f := &flow{s: s, acks: a.acks, progress: newProgress(s.w.Stderr, "appending", sizeOf(input))}
 	err = f.run(p, &recordReader{lines: bufio.NewReaderSize(input, 1<<20), format: a.format})
-	f.report(err)
+	if e := f.report(err); err == nil {
+		err = e
+	}
 	if err != nil {
 		return fmt.Errorf("append to %s: %w", shown(args[0]), err)
 	}

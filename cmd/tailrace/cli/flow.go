@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,8 +15,9 @@ const (
 	inFlightMax = 1 << 16
 	// aheadMax bounds the records that are read and not submitted.
 	aheadMax = 256
-	// closePatience is how long an interrupted append waits for acknowledgements.
-	closePatience = 30 * time.Second
+	// closePatience is how long an interrupted append waits for acknowledgements, and timeoutPatience one whose time is up.
+	closePatience   = 30 * time.Second
+	timeoutPatience = time.Second
 )
 
 // flow moves records from an input to a producer, and settles what became of each.
@@ -27,6 +29,7 @@ type flow struct {
 	// What was acknowledged, in order, and what ended it. Written by settle alone, read once it is over.
 	first, next uint64
 	err         error
+	unshown     error // why an acknowledgement could not be printed
 }
 
 // incoming is a record that was read, or why there are no more.
@@ -49,7 +52,13 @@ func (f *flow) run(p *client.Producer, input *recordReader) error {
 	err := f.submit(p, f.read(input), submitted, failed)
 	closing, release := context.WithCancel(context.WithoutCancel(f.s.ctx))
 	defer release()
-	defer context.AfterFunc(f.s.ctx, func() { time.AfterFunc(closePatience, release) })()
+	defer context.AfterFunc(f.s.ctx, func() {
+		patience := closePatience
+		if context.Cause(f.s.ctx) == context.DeadlineExceeded {
+			patience = timeoutPatience
+		}
+		time.AfterFunc(patience, release)
+	})()
 	closed := p.Close(closing)
 	close(submitted)
 	<-settled
@@ -127,30 +136,36 @@ func (f *flow) acknowledged(seqNum uint64, bytes int) {
 	}
 	f.next = seqNum + 1
 	f.progress.add(bytes)
-	if f.acks {
-		_ = f.s.show(struct {
+	if f.acks && f.unshown == nil {
+		f.unshown = f.s.show(struct {
 			SeqNum uint64 `json:"seq_num"`
 		}{seqNum}, fmt.Sprint(seqNum))
 	}
 }
 
-// report says what was appended, also when something failed then: where to go on.
-func (f *flow) report(err error) {
-	p := f.progress
+// report says what was appended, also when something failed then: where to go on. Its error is that something of it, or an
+// acknowledgement, could not be printed.
+func (f *flow) report(err error) error {
+	p, unshown := f.progress, f.unshown
 	switch {
 	case f.s.json:
-		_ = f.s.showJSON(struct {
+		e := f.s.showJSON(struct {
 			Records uint64  `json:"records"`
 			Bytes   uint64  `json:"bytes"`
 			Start   *uint64 `json:"start,omitempty"`
 			End     *uint64 `json:"end,omitempty"`
 			Seconds float64 `json:"seconds"`
 		}{p.records, p.bytes, optional(f.first, p.records > 0), optional(f.next, p.records > 0), time.Since(p.began).Seconds()})
+		unshown = cmp.Or(unshown, e)
 	case p.records > 0:
 		fmt.Fprintf(f.s.w.Stderr, "appended at %d to %d: %s\n", f.first, f.next-1, p)
 	case err == nil:
 		fmt.Fprintln(f.s.w.Stderr, "appended nothing: there were no records")
 	}
+	if unshown != nil {
+		return fmt.Errorf("print what was appended: %w", unshown)
+	}
+	return nil
 }
 
 func optional[T any](v T, there bool) *T {

@@ -209,6 +209,8 @@ func (c *commands) complete(cmd *cobra.Command, ask func(context.Context, *clien
 	set.endpoint, _ = cmd.Flags().GetString("endpoint")
 	set.token, _ = cmd.Flags().GetString("token")
 	set.tokenFile, _ = cmd.Flags().GetString("token-file")
+	set.caFile, _ = cmd.Flags().GetString("ca-file")
+	set.noVerify, _ = cmd.Flags().GetBool("insecure")
 	conn, err := set.connect(c.w, client.Retry{Attempts: 1})
 	if err != nil {
 		return nil, directive

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +22,8 @@ const endpointDefault = "http://127.0.0.1:8080"
 // settings are the flags of all verbs.
 type settings struct {
 	endpoint, token, tokenFile string
-	compression                string
+	compression, caFile        string
+	noVerify                   bool
 	json                       bool
 	timeout                    time.Duration
 }
@@ -30,6 +34,10 @@ func (s *settings) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&s.token, "token", "", "the access token; the environment and --token-file do not show in lists of processes"+
 		" (environment "+config.AccessTokenVariable+", S2_ACCESS_TOKEN)")
 	flags.StringVar(&s.tokenFile, "token-file", "", "a file that holds the access token")
+	flags.StringVar(&s.caFile, "ca-file", "", "certificates in PEM to trust, instead of the system's, where the server is https (environment "+
+		config.CAFileVariable+")")
+	flags.BoolVar(&s.noVerify, "insecure", false, "do not check the server's certificate; who is in between can read and change all "+
+		"(environment S2_SSL_NO_VERIFY)")
 	flags.StringVar(&s.compression, "compression", "none", "compress records on their way: none, zstd or gzip")
 	flags.BoolVar(&s.json, "json", false, "print results as JSON, one value a line")
 	flags.DurationVar(&s.timeout, "timeout", 0, "give up after this time (default: no limit)")
@@ -48,6 +56,9 @@ func (s *settings) connect(w World, retry client.Retry) (*client.Client, error) 
 		return nil, err
 	}
 	o.Token = client.Secret(token)
+	if o.TLS, err = s.trust(w); err != nil {
+		return nil, err
+	}
 	switch s.compression {
 	case "none":
 	case "zstd":
@@ -62,6 +73,26 @@ func (s *settings) connect(w World, retry client.Retry) (*client.Client, error) 
 		return nil, fmt.Errorf("%w; %w", err, errUsage)
 	}
 	return c, nil
+}
+
+// trust is whom to believe to be the server, nil for the default.
+func (s *settings) trust(w World) (*tls.Config, error) {
+	if no, _ := strconv.ParseBool(w.variable("S2_SSL_NO_VERIFY")); s.noVerify || no && s.caFile == "" {
+		return &tls.Config{InsecureSkipVerify: true}, nil
+	}
+	path := cmp.Or(s.caFile, w.variable(config.CAFileVariable))
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("--ca-file: %v", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, usagef("--ca-file %s: there is no certificate in PEM in it", path)
+	}
+	return &tls.Config{RootCAs: roots}, nil
 }
 
 func (s *settings) accessToken(w World) (string, error) {
