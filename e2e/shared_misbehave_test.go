@@ -293,6 +293,21 @@ func (w *writer) stubborn(ctx context.Context, c *client, stream string, acked *
 	}
 }
 
+// between is what something between a server and a bucket says of changes to heads, in words that mean something else in a store's
+// mouth, while it has passed them on, passes them on later, or never does.
+func between(seed uint64) faultproxy.Rule {
+	if !harness.BucketAlone() {
+		return faultproxy.Always(faultproxy.Any, faultproxy.Fault{})
+	}
+	var faults []faultproxy.Fault
+	for _, status := range []int{200, 409, 412} {
+		said := faultproxy.Page(status)
+		faults = append(faults, faultproxy.Fault{Refuse: said}, faultproxy.Fault{Refuse: said, Late: 20 * time.Millisecond},
+			faultproxy.Fault{Refuse: said, Keep: true}, faultproxy.Fault{Replace: said})
+	}
+	return faultproxy.Sometimes(seed, 0.05, commit, faults...)
+}
+
 // BL-117 and the promise under it: several servers write one stream while both stores refuse, lose, cut and swallow a share of
 // what they are asked, and do much of it seconds later, or when everything is over. Every append has an answer; what was
 // acknowledged is there once, what failed definitely is nowhere, and no writer starves.
@@ -319,9 +334,9 @@ func TestSharedMisbehavingStores(t *testing.T) {
 	s3.On(faultproxy.Sometimes(seed, 0.05, faultproxy.Any, append(common,
 		faultproxy.Fault{Refuse: faultproxy.SlowDown}, faultproxy.Fault{Refuse: faultproxy.Objects(500, "InternalError")},
 		faultproxy.Fault{Refuse: faultproxy.Objects(409, "OperationAborted")})...))
-	heads.On(faultproxy.Sometimes(seed+1, 0.05, faultproxy.Any, append(common,
+	heads.On(faultproxy.Either(between(seed+2), faultproxy.Sometimes(seed+1, 0.05, faultproxy.Any, append(common,
 		faultproxy.Fault{Refuse: throttled()}, faultproxy.Fault{Refuse: headsFault()},
-		faultproxy.Fault{Replace: headsFault()}, faultproxy.Fault{Refuse: conflict})...))
+		faultproxy.Fault{Replace: headsFault()}, faultproxy.Fault{Refuse: conflict})...)))
 	all := make([]*writer, writers)
 	var acked atomic.Int64
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(amount(t, "TAILRACE_MISBEHAVE_SECONDS", 8))*time.Second)
