@@ -293,14 +293,15 @@ func (w *writer) stubborn(ctx context.Context, c *client, stream string, acked *
 	}
 }
 
-// between is what something between a server and a bucket says of changes to heads, in words that mean something else in a store's
-// mouth, while it has passed them on, passes them on later, or never does.
+// between is what something between a server and its store of heads says of commits, in words that mean something else in a
+// store's mouth, while it has passed them on, passes them on later, or never does.
 func between(seed uint64) faultproxy.Rule {
-	if !harness.BucketAlone() {
-		return faultproxy.Always(faultproxy.Any, faultproxy.Fault{})
+	statuses := []int{200, 400, 500}
+	if harness.BucketAlone() {
+		statuses = []int{200, 409, 412}
 	}
 	var faults []faultproxy.Fault
-	for _, status := range []int{200, 409, 412} {
+	for _, status := range statuses {
 		said := faultproxy.Page(status)
 		faults = append(faults, faultproxy.Fault{Refuse: said}, faultproxy.Fault{Refuse: said, Late: 20 * time.Millisecond},
 			faultproxy.Fault{Refuse: said, Keep: true}, faultproxy.Fault{Replace: said})
@@ -331,9 +332,11 @@ func TestSharedMisbehavingStores(t *testing.T) {
 		{Reset: true}, {LoseReply: true}, {CutAfter: 10}, {Delay: 50 * time.Millisecond}, {Reset: true, Late: 500 * time.Millisecond},
 		{Reset: true, Keep: true}, {BlackHole: true, Late: 3 * time.Second}, {SwallowReply: true}, {Delay: 2500 * time.Millisecond},
 	}
-	s3.On(faultproxy.Sometimes(seed, 0.05, faultproxy.Any, append(common,
-		faultproxy.Fault{Refuse: faultproxy.SlowDown}, faultproxy.Fault{Refuse: faultproxy.Objects(500, "InternalError")},
-		faultproxy.Fault{Refuse: faultproxy.Objects(409, "OperationAborted")})...))
+	s3.On(faultproxy.Either(
+		faultproxy.Sometimes(seed+3, 0.05, segmentPut, faultproxy.Fault{Refuse: faultproxy.Page(200)}, faultproxy.Fault{Replace: faultproxy.Page(200)}),
+		faultproxy.Sometimes(seed, 0.05, faultproxy.Any, append(common,
+			faultproxy.Fault{Refuse: faultproxy.SlowDown}, faultproxy.Fault{Refuse: faultproxy.Objects(500, "InternalError")},
+			faultproxy.Fault{Refuse: faultproxy.Objects(409, "OperationAborted")})...)))
 	heads.On(faultproxy.Either(between(seed+2), faultproxy.Sometimes(seed+1, 0.05, faultproxy.Any, append(common,
 		faultproxy.Fault{Refuse: throttled()}, faultproxy.Fault{Refuse: headsFault()},
 		faultproxy.Fault{Replace: headsFault()}, faultproxy.Fault{Refuse: conflict})...)))

@@ -109,10 +109,11 @@ type attempt struct {
 	limit, total *deadline
 	retryAfter   atomic.Int64 // nanoseconds
 	sent         atomic.Bool  // there was a connection to send it on
-	// body is what the request carries, if it may be sent anew on another connection where nothing of it has left, and tag the
-	// ETag of the answer: for attempts of one request each.
+	// body is what the request carries, if it may be sent anew on another connection where nothing of it has left; for attempts
+	// of one request each.
 	body []byte
-	tag  string
+	// tag is the ETag of the answer to a PUT, of which there is at most one.
+	tag string
 }
 
 // expect gives the attempt time for a transfer whose size was not known when it began.

@@ -88,6 +88,22 @@ func TestPutIsRepeated(t *testing.T) {
 	}
 }
 
+// TestPutIsConfirmed: a 200 without an ETag is taken for the store's word only if the object is there.
+func TestPutIsConfirmed(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{"", "0123456789"} {
+		inBubble(t, func(t *testing.T, fake *fakes3.Server, store *s3objects.Store) {
+			fake.On(fakes3.First(1, fakes3.Is(fakes3.OpPut), fakes3.Fault{Status: http.StatusOK}))
+			put(t, store, "k", data)
+			wantStored(t, fake, "k", data)
+			fake.On(fakes3.Always(fakes3.Is(fakes3.OpPut), fakes3.Fault{Status: http.StatusOK}))
+			if err := store.Put(t.Context(), "l", []byte(data)); !errors.Is(err, s3objects.ErrUnavailable) {
+				t.Errorf("Put = %v", err)
+			}
+		})
+	}
+}
+
 // TestPutGivesUp: in the end the error has the store's own code (BL-099), says whether to come back (BL-093, BL-101), and
 // comes within the call's timeout.
 func TestPutGivesUp(t *testing.T) {

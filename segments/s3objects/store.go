@@ -52,8 +52,24 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 		defer body.takeBack()
 		_, err := s.core.PutObject(ctx, s.Bucket(), s.Key(key), body, int64(len(data)), "", sum,
 			minio.PutObjectOptions{DisableContentSha256: true}) // the library's name for: do not sign in chunks
+		if err == nil && attemptOf(ctx).tag == "" {
+			err = s.confirm(ctx, key, int64(len(data)))
+		}
 		return err
 	})
+}
+
+// confirm finds out whether an object of a size is there, after an answer to its PUT that has no ETag: that may be the word of
+// something in between.
+func (s *Store) confirm(ctx context.Context, key string, size int64) error {
+	last, err := s.fetch(ctx, key, span{max(size-1, 0), 1})
+	switch {
+	case isNotFound(err), err == nil && int64(len(last)) != min(size, 1):
+		return errors.New("the answer to the request was not the store's")
+	case err != nil:
+		return fmt.Errorf("confirm what was put: %w", err)
+	}
+	return nil
 }
 
 // checkKey returns segments.ErrBadKey for a key that breaks the rules, or with the prefix is longer than S3 allows.

@@ -84,7 +84,7 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	m.clock.observe(sent, resp.Header)
 	if a != nil {
-		if a.body != nil {
+		if req.Method == http.MethodPut {
 			a.tag = resp.Header.Get("ETag")
 		}
 		a.retryAfter.Store(int64(retryAfter(resp.Header.Get("Retry-After"))))
