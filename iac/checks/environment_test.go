@@ -28,7 +28,7 @@ func TestEnvironmentIsThatOfTheSettings(t *testing.T) {
 	if !ok {
 		t.Fatal("the environment is not a loop over what is set")
 	}
-	set := members(t, loop.CollExpr.(hclsyntax.Expression))
+	set := members(t, loop.CollExpr)
 	settings := map[string]bool{}
 	for _, entry := range config.Manual() {
 		settings[entry.Variable] = true

@@ -84,7 +84,8 @@ func wireType(t any) (tftypes.Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tftypes.ParseJSONType(text) //nolint:staticcheck // the one reader of that form in the module
+	//lint:ignore SA1019 it is the one reader of that form in the module
+	return tftypes.ParseJSONType(text)
 }
 
 func (s *server) GetMetadata(context.Context, *tfprotov6.GetMetadataRequest) (*tfprotov6.GetMetadataResponse, error) {
