@@ -197,6 +197,8 @@ func TestCLIExitStatuses(t *testing.T) {
 		{"create-basin my-first-basin", 3, "exists"},
 		{"create-stream " + orders, 3, "exists"},
 		{"append " + orders + " --fencing-token writer-6", 4, "fenced"},
+		{"append --unary " + orders + " --fencing-token writer-6", 4, "fenced"},
+		{"append --unary " + orders + " --match-seq-num 1", 3, "the tail is 2"},
 		{"trim " + orders + " 1 --fencing-token writer-6", 4, "fenced"},
 		{"read tailrace://my-first-basin/none", 5, "stream_not_found"},
 		{"read tailrace://no-such-basin/none", 5, "basin"},
@@ -227,7 +229,7 @@ func TestCLIPrintsJSON(t *testing.T) {
 	c := newCLI(t, start(t, dataFolder(t)))
 	c.atHome(t)
 	for _, args := range []string{
-		"append " + orders, "append --acks " + orders, "read " + orders, "tail " + orders, "check-tail " + orders, "fence " + orders + " t",
+		"append " + orders, "append --acks --unary " + orders, "read " + orders, "tail " + orders, "check-tail " + orders, "fence " + orders + " t",
 		"get-fencing-token " + orders, "fence " + orders + " u -f t", "trim " + orders + " 1", "ls", "ls my-first-basin", "list-basins",
 		"list-streams my-first-basin", "create-basin my-second-basin", "create-stream tailrace://my-first-basin/x",
 		"get-basin-config my-first-basin", "reconfigure-basin my-first-basin --create-stream-on-read", "get-stream-config " + orders,
@@ -257,13 +259,13 @@ func TestCLILargeFile(t *testing.T) {
 		text = append(text, text...)
 	}
 	text = append(text[:20_000_000-3:20_000_000-3], 0xff, 0x00, '\n')
-	for _, way := range [][]string{nil, {"--compression", "zstd"}} {
-		addr := fmt.Sprintf("tailrace://my-first-basin/file-%d", len(way))
+	for i, way := range [][]string{nil, {"--compression", "zstd"}, {"--unary", "--match-seq-num", "0"}} {
+		addr := fmt.Sprintf("tailrace://my-first-basin/file-%d", i)
 		_, stderr, status := c.run(t, string(text), append([]string{"append", addr}, way...)...)
 		if status != 0 || !ratePattern.MatchString(stderr) {
 			t.Fatalf("append ends with %d and says %q", status, stderr)
 		}
-		stdout, stderr, status := c.run(t, "", append([]string{"read", addr}, way...)...)
+		stdout, stderr, status := c.run(t, "", "read", addr)
 		if status != 0 || !ratePattern.MatchString(stderr) {
 			t.Fatalf("read ends with %d and says %q", status, stderr)
 		}
@@ -274,11 +276,16 @@ func TestCLILargeFile(t *testing.T) {
 // A signal ends the reading of input: what was read before is appended and acknowledged.
 func TestCLIInterruptedAppendKeepsWhatItRead(t *testing.T) {
 	t.Parallel()
+	t.Run("session", func(t *testing.T) { t.Parallel(); interruptAppend(t) })
+	t.Run("unary", func(t *testing.T) { t.Parallel(); interruptAppend(t, "--unary") })
+}
+
+func interruptAppend(t *testing.T, flags ...string) {
 	c := newCLI(t, start(t, dataFolder(t)))
 	c.atHome(t)
 	input, feed := io.Pipe()
 	defer feed.Close()
-	cmd := c.command(t.Context(), nil, "append", orders)
+	cmd := c.command(t.Context(), nil, append([]string{"append", orders}, flags...)...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

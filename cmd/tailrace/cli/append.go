@@ -57,6 +57,7 @@ type appending struct {
 	linger     time.Duration
 	retry      string
 	acks       bool
+	unary      bool
 }
 
 func (c *commands) append() *cobra.Command {
@@ -87,6 +88,7 @@ func (c *commands) append() *cobra.Command {
 	cmd.Flags().StringVar(&a.retry, "retry", "safe", "what is sent again: none; safe, what certainly was not applied; all, which "+
 		"may append a record twice unless there is --match-seq-num")
 	cmd.Flags().BoolVar(&a.acks, "acks", false, "print the sequence number of every record when it is acknowledged")
+	cmd.Flags().BoolVar(&a.unary, "unary", false, "send a request for each batch, one after the other: for functions, which keep no sessions")
 	return c.verbWith(cmd, 1, retry, a.run)
 }
 
@@ -118,23 +120,13 @@ func (a *appending) run(s *session, args []string) error {
 		return err
 	}
 	defer done()
-	// A signal ends the reading; what was read before it is still appended. Until there is a session it ends everything.
-	life, end := context.WithCancelCause(context.WithoutCancel(s.ctx))
-	defer end(nil)
-	opening := context.AfterFunc(s.ctx, func() { end(context.Cause(s.ctx)) })
-	p, err := stream.Produce(life, client.ProducerOptions{Linger: a.linger, Match: a.conditions.matching()})
-	switch {
-	case opening():
-	case err == nil:
-		err = context.Cause(s.ctx) // the session has gone with it, and nothing was submitted
-	default:
-		err = fmt.Errorf("%w: %v", context.Cause(s.ctx), err)
-	}
-	if err != nil {
-		return fmt.Errorf("append to %s: %w", shown(args[0]), err)
-	}
 	f := &flow{s: s, acks: a.acks, progress: newProgress(s.w.Stderr, "appending", sizeOf(input))}
-	err = f.run(p, &recordReader{lines: bufio.NewReaderSize(input, 1<<20), format: a.format})
+	records := &recordReader{lines: bufio.NewReaderSize(input, 1<<20), format: a.format}
+	if a.unary {
+		err = f.runUnary(stream, a.conditions.matching(), a.linger, records)
+	} else {
+		err = a.runSession(f, stream, records)
+	}
 	if e := f.report(err); err == nil {
 		err = e
 	}
@@ -142,6 +134,27 @@ func (a *appending) run(s *session, args []string) error {
 		return fmt.Errorf("append to %s: %w", shown(args[0]), err)
 	}
 	return nil
+}
+
+// runSession opens a producer for a flow. A signal ends the reading; what was read before it is still appended. Until there
+// is a session it ends everything.
+func (a *appending) runSession(f *flow, stream *client.Stream, records *recordReader) error {
+	ctx := f.s.ctx
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	opening := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	p, err := stream.Produce(life, client.ProducerOptions{Linger: a.linger, Match: a.conditions.matching()})
+	switch {
+	case opening():
+	case err == nil:
+		err = context.Cause(ctx) // the session has gone with it, and nothing was submitted
+	default:
+		err = fmt.Errorf("%w: %v", context.Cause(ctx), err)
+	}
+	if err != nil {
+		return err
+	}
+	return f.run(p, records)
 }
 
 func (a *appending) open(w World) (io.Reader, func(), error) {

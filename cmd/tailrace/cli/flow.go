@@ -50,15 +50,8 @@ func (f *flow) run(p *client.Producer, input *recordReader) error {
 	submitted, failed, settled := make(chan sent, inFlightMax), make(chan struct{}), make(chan struct{})
 	go func() { defer close(settled); f.settle(submitted, failed) }()
 	err := f.submit(p, f.read(input), submitted, failed)
-	closing, release := context.WithCancel(context.WithoutCancel(f.s.ctx))
+	closing, release := f.patient()
 	defer release()
-	defer context.AfterFunc(f.s.ctx, func() {
-		patience := closePatience
-		if context.Cause(f.s.ctx) == context.DeadlineExceeded {
-			patience = timeoutPatience
-		}
-		time.AfterFunc(patience, release)
-	})()
 	closed := p.Close(closing)
 	close(submitted)
 	<-settled
@@ -70,6 +63,19 @@ func (f *flow) run(p *client.Producer, input *recordReader) error {
 		return wrote(closed)
 	}
 	return err
+}
+
+// patient gives a context that outlives a signal, or the time that was given, by as long as what is under way may take.
+func (f *flow) patient() (context.Context, func()) {
+	ctx, release := context.WithCancel(context.WithoutCancel(f.s.ctx))
+	stop := context.AfterFunc(f.s.ctx, func() {
+		patience := closePatience
+		if context.Cause(f.s.ctx) == context.DeadlineExceeded {
+			patience = timeoutPatience
+		}
+		time.AfterFunc(patience, release)
+	})
+	return ctx, func() { stop(); release() }
 }
 
 // read reads ahead. Where the input is silent for good it is left behind, for nothing can interrupt it.
