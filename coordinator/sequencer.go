@@ -101,7 +101,7 @@ func (s *sequencer) submit(ctx context.Context, b *Batch, session *Session, size
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastUse = it.since
-	if session != nil && (session.poisoned || session.superseded() != nil) {
+	if session != nil && (session.poisoned.Load() || session.superseded() != nil) {
 		s.answer(it, Ack{}, ErrPoisoned)
 		return it
 	}
@@ -280,7 +280,7 @@ func (s *sequencer) poison(it *item) {
 	if it.session == nil {
 		return
 	}
-	it.session.poisoned = true
+	it.session.poisoned.Store(true)
 	s.queue = slices.DeleteFunc(s.queue, func(q *item) bool {
 		if q.session == it.session && q.arrived > it.arrived && !q.sent {
 			s.answer(q, Ack{}, ErrPoisoned)

@@ -25,10 +25,11 @@ type SessionOptions struct {
 // Session is an ordered run of batches to one stream: each is applied behind the one before it, and the first
 // failure ends it. Submit is for one goroutine; the Pendings may be waited for in another.
 type Session struct {
-	c        *Coordinator
-	ref      StreamRef
-	o        SessionOptions
-	poisoned bool // under the sequencer's lock
+	c   *Coordinator
+	ref StreamRef
+	o   SessionOptions
+	// Set under the sequencer's lock. It is atomic for the simulation of a breach, in which a stream has several sequencers.
+	poisoned atomic.Bool
 
 	v uint64 // of the head it was opened on
 
