@@ -79,6 +79,17 @@ func (c *commands) verbWith(cmd *cobra.Command, arguments int, retry *client.Ret
 	return cmd
 }
 
+// onStream is what a verb does whose first argument is the address of a stream.
+func onStream(do func(s *session, addr address, args []string) error) func(*session, []string) error {
+	return func(s *session, args []string) error {
+		addr, err := streamAddress(args[0])
+		if err != nil {
+			return err
+		}
+		return do(s, addr, args)
+	}
+}
+
 // untilSignal gives a context that the first signal ends; the second ends the process.
 func (c *commands) untilSignal(ctx context.Context, timeout time.Duration) (context.Context, func()) {
 	if ctx == nil {

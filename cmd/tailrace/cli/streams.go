@@ -21,11 +21,7 @@ func (c *commands) createStream() *cobra.Command {
 	}
 	flags.addTo(cmd.Flags())
 	cmd.Flags().BoolVar(&ensure, "ensure", false, ensureUsage)
-	return c.verb(cmd, 1, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	return c.verb(cmd, 1, onStream(func(s *session, addr address, args []string) error {
 		config, err := flags.config()
 		if err != nil {
 			return err
@@ -39,7 +35,7 @@ func (c *commands) createStream() *cobra.Command {
 			return fmt.Errorf("create %s: %w", shown(args[0]), wrote(err))
 		}
 		return s.show(provisionedShown[client.StreamInfo]{made.Info, made.Result, made.Revision}, made.Result+" "+shown(addr.String()))
-	})
+	}))
 }
 
 func (c *commands) streamConfig() *cobra.Command {
@@ -48,17 +44,13 @@ func (c *commands) streamConfig() *cobra.Command {
 		Short:             "Print the config of a stream, with all that it takes from defaults",
 		Example:           "  tailrace get-stream-config tailrace://my-first-basin/orders",
 		ValidArgsFunction: c.completeStreams,
-	}, 1, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	}, 1, onStream(func(s *session, addr address, args []string) error {
 		config, err := addr.of(s.c).Config(s.ctx)
 		if err != nil {
 			return fmt.Errorf("get the config of %s: %w", shown(args[0]), err)
 		}
 		return s.showConfig(config)
-	})
+	}))
 }
 
 func (c *commands) reconfigureStream() *cobra.Command {
@@ -70,11 +62,7 @@ func (c *commands) reconfigureStream() *cobra.Command {
 		ValidArgsFunction: c.completeStreams,
 	}
 	flags.addTo(cmd.Flags())
-	return c.verb(cmd, 1, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	return c.verb(cmd, 1, onStream(func(s *session, addr address, args []string) error {
 		change, err := flags.change()
 		if err != nil {
 			return err
@@ -84,7 +72,7 @@ func (c *commands) reconfigureStream() *cobra.Command {
 			return fmt.Errorf("reconfigure %s: %w", shown(args[0]), wrote(err))
 		}
 		return s.showConfig(config)
-	})
+	}))
 }
 
 func (c *commands) deleteStream() *cobra.Command {
@@ -93,17 +81,13 @@ func (c *commands) deleteStream() *cobra.Command {
 		Short:             "Delete a stream and its records",
 		Example:           "  tailrace delete-stream tailrace://my-first-basin/orders",
 		ValidArgsFunction: c.completeStreams,
-	}, 1, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	}, 1, onStream(func(s *session, addr address, args []string) error {
 		revision, err := addr.of(s.c).Delete(s.ctx)
 		if err != nil {
 			return fmt.Errorf("delete %s: %w", shown(args[0]), wrote(err))
 		}
 		return s.show(deletedShown{addr.String(), revision}, "deleted "+shown(addr.String()))
-	})
+	}))
 }
 
 // showConfig prints a config as JSON, which is how one is written everywhere: on several lines for people.

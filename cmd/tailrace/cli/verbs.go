@@ -31,11 +31,7 @@ func (c *commands) checkTail() *cobra.Command {
 		ValidArgsFunction: c.completeStreams,
 	}
 	sight.addTo(cmd.Flags())
-	return c.verb(cmd, 1, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	return c.verb(cmd, 1, onStream(func(s *session, addr address, args []string) error {
 		tail, err := sight.stream(addr.of(s.c)).CheckTail(s.ctx)
 		if err != nil {
 			return fmt.Errorf("check the tail of %s: %w", shown(args[0]), err)
@@ -44,7 +40,7 @@ func (c *commands) checkTail() *cobra.Command {
 			client.Position
 			Revision client.Revision `json:"revision,omitempty"`
 		}{tail.Position, tail.Revision}, fmt.Sprintf("%d\t%d", tail.SeqNum, tail.Timestamp))
-	})
+	}))
 }
 
 // fencedShown is a fencing token as it is printed.
@@ -71,11 +67,7 @@ func (c *commands) fence() *cobra.Command {
 		ValidArgsFunction: c.completeStreams,
 	}
 	conditions.addTo(cmd.Flags())
-	return c.verb(cmd, 2, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	return c.verb(cmd, 2, onStream(func(s *session, addr address, args []string) error {
 		stream, token := addr.of(s.c), args[1]
 		if conditions.given() {
 			return conditional(s, stream, &conditions, client.FenceCommand(token), "fenced")
@@ -86,7 +78,7 @@ func (c *commands) fence() *cobra.Command {
 		}
 		return s.show(fencedShown{fenced.Tail, fenced.Token, fenced.Previous, fenced.Revision},
 			fmt.Sprintf("fenced with %q (it was %q), the tail is %d", fenced.Token, fenced.Previous, fenced.Tail.SeqNum))
-	})
+	}))
 }
 
 // conditional appends a command record under conditions.
@@ -104,11 +96,7 @@ func (c *commands) fencingToken() *cobra.Command {
 		Short:             "Print the fencing token that is installed",
 		Example:           "  tailrace get-fencing-token tailrace://my-first-basin/orders",
 		ValidArgsFunction: c.completeStreams,
-	}, 1, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	}, 1, onStream(func(s *session, addr address, args []string) error {
 		token, err := addr.of(s.c).FencingToken(s.ctx)
 		if err != nil {
 			return fmt.Errorf("get the fencing token of %s: %w", shown(args[0]), err)
@@ -116,7 +104,7 @@ func (c *commands) fencingToken() *cobra.Command {
 		return s.show(struct {
 			Token string `json:"fencing_token"`
 		}{token}, token)
-	})
+	}))
 }
 
 func (c *commands) trim() *cobra.Command {
@@ -130,15 +118,11 @@ func (c *commands) trim() *cobra.Command {
 		ValidArgsFunction: c.completeStreams,
 	}
 	conditions.addTo(cmd.Flags())
-	return c.verb(cmd, 2, func(s *session, args []string) error {
-		addr, err := streamAddress(args[0])
-		if err != nil {
-			return err
-		}
+	return c.verb(cmd, 2, onStream(func(s *session, addr address, args []string) error {
 		seqNum, err := strconv.ParseUint(args[1], 10, 64)
 		if err != nil {
 			return usagef("%q is no sequence number", args[1])
 		}
 		return conditional(s, addr.of(s.c), &conditions, client.TrimCommand(seqNum), "trimmed")
-	})
+	}))
 }
